@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { conversationIdSchema } from './ids.js';
+
+/** Bounds that keep a command's environment below what the kernel accepts. Evidence: emulator-only. */
+export const VARIABLE_VALUE_LIMIT_BYTES = 32 * 1024;
+export const VARIABLES_LIMIT_BYTES = 256 * 1024;
+
+const variableValueSchema = z
+  .string({ error: 'a variable must be a string' })
+  .refine((value) => !value.includes('\0'), 'a variable must not contain NUL characters')
+  .refine(
+    (value) => Buffer.byteLength(value) <= VARIABLE_VALUE_LIMIT_BYTES,
+    `a variable may hold at most ${VARIABLE_VALUE_LIMIT_BYTES} bytes`,
+  );
+
+export const variablesSchema = z
+  .record(z.string().max(256, 'a variable name may have at most 256 characters'), variableValueSchema)
+  .refine(
+    (variables) =>
+      Object.entries(variables).reduce((sum, [name, value]) => sum + name.length + Buffer.byteLength(value), 0) <=
+      VARIABLES_LIMIT_BYTES,
+    `all variables of one request may hold at most ${VARIABLES_LIMIT_BYTES} bytes`,
+  );
+
+export type Variables = z.infer<typeof variablesSchema>;
+
+/** Body of `POST /api/session/init`. Evidence: client-seen. */
+export const sessionInitInputSchema = z.object({
+  env: variablesSchema.optional(),
+  conversationId: conversationIdSchema.optional(),
+});
+
+/** Evidence: `workspace` at the top level is client-seen, `result` assumed; both forms are served. */
+export const sessionInitAnswerSchema = z.looseObject({
+  success: z.literal(true),
+  workspace: z.string(),
+  result: z.looseObject({
+    workspace: z.string(),
+    sessionId: z.string(),
+    conversationId: z.string().nullable(),
+    restored: z.boolean(),
+  }),
+});
+
+export type SessionInitAnswer = z.infer<typeof sessionInitAnswerSchema>;
+
+/**
+ * Answer of `PUT /api/session/env`, whose body is a flat map of variables beside which `conversationId`
+ * may stand. `result` lists the names only. Evidence: `success` client-seen, `result` emulator-only. */
+export const sessionEnvAnswerSchema = z.looseObject({
+  success: z.literal(true),
+  result: z.looseObject({ set: z.array(z.string()), ignored: z.array(z.string()) }),
+});
+
+export type SessionEnvAnswer = z.infer<typeof sessionEnvAnswerSchema>;

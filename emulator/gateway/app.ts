@@ -1,0 +1,127 @@
+import type { HttpBindings } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import { type Context, Hono } from 'hono';
+import { HEADER } from '../../client/wire/headers.js';
+import { DEFAULT_FUNCTION_NAME, functionNameSchema, sessionIdSchema } from '../../client/wire/ids.js';
+import type { Config } from '../config.js';
+import { SandboxError, toErrorBody, toSandboxError } from '../errors.js';
+import type { Events } from '../events.js';
+import type { Log } from '../log.js';
+import type { AccessTokens } from './access-tokens.js';
+import { checkBearer } from './auth.js';
+import { forward, gatewayHeaders } from './container-proxy.js';
+import { guardHost, guardOrigin } from './guard.js';
+import { type GatewayEnv, recordRequests } from './request-record.js';
+import type { SessionKey } from './session-key.js';
+import type { SessionRegistry } from './session-registry.js';
+import { type Credentials, createTokenRoute } from './token-route.js';
+
+export type GatewayDeps = {
+  config: Config;
+  log: Log;
+  events: Events;
+  tokens: AccessTokens;
+  /** The key pair that the token endpoint asks for; undefined accepts any. */
+  credentials: Credentials | undefined;
+  registry: SessionRegistry;
+  /** Routes below `/_emulator`. */
+  control: Hono<{ Bindings: HttpBindings }>;
+  /** Answer to `GET /health` without a session. */
+  health(): Record<string, unknown>;
+};
+
+const FUNCTION_PREFIX = '/v1/functions/:functionName';
+
+/**
+ * The public server. A request passes: record, Host, Origin, then either a route of the gateway's own
+ * or auth and the container of its session, at the root and below `/v1/functions/:functionName`.
+ */
+export function createGatewayApp(deps: GatewayDeps): Hono<GatewayEnv> {
+  const app = new Hono<GatewayEnv>();
+  app.onError((thrown, c) => answerError(toSandboxError(thrown), c));
+  app.notFound((c) =>
+    answerError(new SandboxError('NOT_FOUND', `There is no route ${c.req.method} ${c.req.path.slice(0, 200)}`), c),
+  );
+
+  app.use(recordRequests(deps.log, deps.events), guardHost(deps.config), guardOrigin(deps.config));
+  app.route('/_emulator', deps.control);
+  app.all('/_emulator/*', (c) => c.notFound());
+  app.route('/', createTokenRoute(deps.tokens, deps.credentials));
+
+  const ownHealth = (c: Context<GatewayEnv>, next: () => Promise<void>) =>
+    c.req.header(HEADER.sessionId) === undefined ? c.json(deps.health()) : next();
+  app.get('/health', ownHealth).get(`${FUNCTION_PREFIX}/health`, ownHealth);
+
+  const auth = checkBearer(deps.config, deps.tokens, deps.log);
+  app.all(`${FUNCTION_PREFIX}/*`, auth, (c) => toContainer(c, c.req.param('functionName'), deps));
+  app.all('/*', auth, (c) => toContainer(c, undefined, deps));
+  return app;
+}
+
+async function toContainer(
+  c: Context<GatewayEnv>,
+  functionName: string | undefined,
+  deps: GatewayDeps,
+): Promise<Response> {
+  const key = sessionKeyOf(c, functionName);
+  const { record } = c.var;
+  Object.assign(record, key);
+  const { incoming, outgoing } = c.env;
+  const url = incoming.url ?? '/';
+  const path = functionName === undefined ? url : url.slice(`/v1/functions/${functionName}`.length);
+  const request = { incoming, outgoing, path, sessionId: key.sessionId, record };
+  for (let attempt = 1; ; attempt++) {
+    const instance = await deps.registry.acquire(key);
+    if (await forward(request, instance)) break;
+    if (attempt === 3)
+      throw new SandboxError('INSTANCE_CRASHED', 'The sandbox ended again and again before it took this request');
+  }
+  if (record.conversationId !== undefined) deps.registry.noteConversation(key, record.conversationId);
+  return RESPONSE_ALREADY_SENT;
+}
+
+function sessionKeyOf(c: Context<GatewayEnv>, functionName = DEFAULT_FUNCTION_NAME): SessionKey {
+  const checkedName = functionNameSchema.safeParse(functionName);
+  if (!checkedName.success) {
+    throw new SandboxError(
+      'INVALID_FUNCTION_NAME',
+      `The function name ${JSON.stringify(functionName.slice(0, 100))} ${checkedName.error.issues[0]?.message}`,
+    );
+  }
+  const sessionId = c.req.header(HEADER.sessionId);
+  if (sessionId === undefined) {
+    throw new SandboxError(
+      'MISSING_SESSION_ID',
+      'Send the header X-Cloudbase-Session-Id with the id of the environment',
+    );
+  }
+  const checked = sessionIdSchema.safeParse(sessionId);
+  if (!checked.success) {
+    throw new SandboxError(
+      'INVALID_SESSION_ID',
+      `The session id ${JSON.stringify(sessionId.slice(0, 150))} ${checked.error.issues[0]?.message}`,
+    );
+  }
+  return { functionName: checkedName.data, sessionId: checked.data };
+}
+
+/** The one place where the gateway writes an error. */
+function answerError(error: SandboxError, c: Context<GatewayEnv>): Response {
+  const { record } = c.var;
+  record.code = error.code;
+  if (error.code === 'INTERNAL')
+    record.cause = error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : String(error.cause);
+  // Nothing can be said any more once headers are out or the client is gone.
+  if (c.env.outgoing.headersSent || c.env.outgoing.destroyed) return RESPONSE_ALREADY_SENT;
+  if (error.code === 'INSTANCE_START_FAILED' || error.code === 'INSTANCE_CRASHED') {
+    const headers = gatewayHeaders(record.requestId, record.sessionId ?? '', String(error.status), 0);
+    for (const [name, value] of Object.entries(headers)) c.header(name, value);
+  }
+  if (error.code === 'INSTANCE_START_FAILED') {
+    // The real gateway was seen to answer a failed boot with no body at all.
+    c.header('x-emulator-error', error.code);
+    return c.body(null, error.status);
+  }
+  if (error.code === 'REQUEST_TOO_LARGE') c.header('Connection', 'close');
+  return c.json(toErrorBody(error, record.requestId), error.status);
+}

@@ -1,0 +1,187 @@
+import {
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type ServerResponse,
+} from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { HEADER } from '../../client/wire/headers.js';
+import { SandboxError, systemErrorCode } from '../errors.js';
+import type { RequestRecord } from '../events.js';
+import { TRACE_HEADER, traceSchema } from '../instance-protocol.js';
+import type { InstanceProcess } from './instance-process.js';
+
+/** Largest request body, in bytes. Evidence: client-seen for events (6 MB), assumed for web functions. */
+export const BODY_LIMIT_BYTES = 6 * 1024 * 1024;
+
+/** How long a failed connection waits to learn that the instance behind it has died. */
+const DEATH_NOTICE_MS = 1_000;
+
+/** Headers of one connection, which a proxy must not pass on. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'expect',
+]);
+/** The token is the gateway's business; code inside an instance has no use for it but a bad one. */
+const NOT_FOR_INSTANCES = new Set(['authorization', 'x-cloudbase-authorization', TRACE_HEADER]);
+
+export type ForwardRequest = {
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+  /** Path and query as the container sees them. */
+  path: string;
+  sessionId: string;
+  record: RequestRecord;
+};
+
+/**
+ * Pipes one request to an instance and the answer back, byte by byte: the gateway never parses a body,
+ * since each copy of a megabyte costs milliseconds.
+ *
+ * @returns False when no byte could be sent because the instance had died: the caller may try another.
+ * @throws SandboxError when the instance died under the request and no header was answered yet.
+ */
+export async function forward(request: ForwardRequest, instance: InstanceProcess): Promise<boolean> {
+  const { incoming, outgoing, record } = request;
+  refuseKnownOversize(incoming);
+  record.instance = instance.id;
+  const startedAt = performance.now();
+  const upstream = httpRequest({
+    socketPath: instance.socketPath,
+    agent: instance.agent,
+    method: incoming.method,
+    path: request.path,
+    headers: toUpstreamHeaders(request),
+  });
+  const leave = () => upstream.destroy();
+  outgoing.once('close', leave);
+  try {
+    const answer = await exchange(incoming, upstream);
+    takeTrace(answer.headers, record);
+    outgoing.writeHead(
+      answer.statusCode ?? 502,
+      toDownstreamHeaders(answer, request, instance, performance.now() - startedAt),
+    );
+    // A cut answer means a cut connection: headers are out, and nothing else can tell the client.
+    await pipeline(answer, outgoing).catch(() => outgoing.destroy());
+    return true;
+  } catch (error) {
+    if (error instanceof SandboxError || outgoing.destroyed) throw error;
+    const died = await Promise.race([instance.ended.then(() => true), delay(DEATH_NOTICE_MS, false, { ref: false })]);
+    if (isUnsent(error)) return false;
+    throw new SandboxError('INSTANCE_CRASHED', crashText(died), { cause: error });
+  } finally {
+    outgoing.off('close', leave);
+  }
+}
+
+function crashText(died: boolean): string {
+  return died
+    ? 'The sandbox ended while it worked on this request. Its files are kept; the next request gets a new instance.'
+    : 'The sandbox cut the connection while it worked on this request.';
+}
+
+/**
+ * Sends the body and waits for the head of the answer, which may come before the body is through. The
+ * body is not touched before there is a connection, so that a request that found nobody can be sent
+ * to the next instance.
+ */
+function exchange(incoming: IncomingMessage, upstream: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    upstream.once('response', resolve);
+    upstream.once('error', reject);
+    upstream.once('socket', (socket) => {
+      if (socket.connecting) socket.once('connect', sendBody);
+      else sendBody();
+    });
+    function sendBody(): void {
+      let received = 0;
+      incoming.on('data', (chunk: Buffer) => {
+        received += chunk.length;
+        if (received <= BODY_LIMIT_BYTES) return;
+        upstream.destroy();
+        reject(tooLarge());
+      });
+      incoming.pipe(upstream);
+    }
+  });
+}
+
+function refuseKnownOversize(incoming: IncomingMessage): void {
+  if (Number(incoming.headers['content-length'] ?? 0) > BODY_LIMIT_BYTES) throw tooLarge();
+}
+
+function tooLarge(): SandboxError {
+  return new SandboxError('REQUEST_TOO_LARGE', `The body is larger than ${BODY_LIMIT_BYTES} bytes; send less at once`);
+}
+
+function isUnsent(error: unknown): boolean {
+  const code = systemErrorCode(error);
+  return code === 'ECONNREFUSED' || code === 'ENOENT';
+}
+
+function toUpstreamHeaders({ incoming, sessionId, record }: ForwardRequest): OutgoingHttpHeaders {
+  const headers = withoutHopByHop(incoming.headers);
+  for (const name of NOT_FOR_INSTANCES) delete headers[name];
+  if (incoming.headers['transfer-encoding']) headers['transfer-encoding'] = 'chunked';
+  return { ...headers, [HEADER.sessionId]: sessionId, [HEADER.requestId]: record.requestId };
+}
+
+/** What the real gateway adds to a container's answer. Evidence: recorded (field reports); unit of the time cost: assumed. */
+function toDownstreamHeaders(
+  answer: IncomingMessage,
+  request: ForwardRequest,
+  instance: InstanceProcess,
+  elapsedMs: number,
+): OutgoingHttpHeaders {
+  const { [TRACE_HEADER]: _trace, ...headers } = withoutHopByHop(answer.headers);
+  const status = String(answer.statusCode);
+  return {
+    ...headers,
+    ...gatewayHeaders(request.record.requestId, request.sessionId, status, elapsedMs),
+    [HEADER.emulatorInstance]: instance.id,
+  };
+}
+
+export function gatewayHeaders(
+  requestId: string,
+  sessionId: string,
+  upstreamStatus: string,
+  elapsedMs: number,
+): Record<string, string> {
+  return {
+    server: 'tcbgw',
+    [HEADER.requestId]: requestId,
+    'x-cloudbase-request-id': requestId,
+    'x-cloudbase-session-id': sessionId,
+    'x-cloudbase-upstream-status-code': upstreamStatus,
+    'x-cloudbase-upstream-timecost': String(Math.round(elapsedMs)),
+    'x-cloudbase-upstream-type': 'Tencent-SCF_HTTP',
+    'x-upstream-status-code': upstreamStatus,
+  };
+}
+
+function withoutHopByHop(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = new Set((headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name) && !named.has(name)));
+}
+
+function takeTrace(headers: IncomingHttpHeaders, record: RequestRecord): void {
+  try {
+    const trace = traceSchema.safeParse(JSON.parse(decodeURIComponent(String(headers[TRACE_HEADER] ?? '{}'))));
+    if (trace.success) Object.assign(record, trace.data);
+  } catch {
+    // An instance that writes nonsense here spoils its own log line only.
+  }
+}

@@ -1,0 +1,159 @@
+import { lstat, mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { DEFAULT_FUNCTION_NAME, functionNameSchema, sessionIdSchema } from '../../client/wire/ids.js';
+import { systemErrorCode } from '../errors.js';
+import type { IsolationMode } from '../isolation/launcher.js';
+import { endLeftovers } from '../isolation/leftovers.js';
+import type { SessionKey } from './session-key.js';
+
+/** Where all workspaces are, as commands see them. Evidence: recorded (a real run). */
+const WORKSPACE_ROOT = '/tmp/workspace';
+
+/** The directories of one instance, and of the session that it holds. */
+export type InstancePlace = {
+  directory: string;
+  tmp: string;
+  home: string;
+  /** Session root on the host. */
+  hostWorkspace: string;
+  /** Session root as the instance sees it. */
+  sessionRoot: string;
+};
+
+/**
+ * Keeps the files of sessions.
+ *
+ * Namespace mode: `<dataDir>/instances/<id>/` is what an instance sees. A session's workspace and home
+ * are renamed in when the instance gets the session and back to `<dataDir>/sessions/` when it ends, so
+ * at any moment they are at exactly one place.
+ *
+ * Mode none: the workspace is really `/tmp/workspace/<session>`. What is there already is adopted and
+ * never moved or deleted.
+ */
+export function createSessionStore(dataDir: string, mode: IsolationMode) {
+  const instances = path.join(dataDir, 'instances');
+  const sessions = path.join(dataDir, 'sessions');
+  const made = new Set<string>();
+
+  const sessionDirectory = (key: SessionKey) => path.join(sessions, key.functionName, key.sessionId);
+
+  async function attachIsolated(key: SessionKey, directory: string): Promise<InstancePlace> {
+    const tmp = path.join(directory, 'tmp');
+    const homes = path.join(directory, 'home');
+    const hostWorkspace = path.join(tmp, 'workspace', key.sessionId);
+    await mkdir(path.dirname(hostWorkspace), { recursive: true });
+    await mkdir(homes, { recursive: true });
+    // Written before anything is moved: after a crash it says whose files these are.
+    await writeFile(path.join(directory, OWNER_FILE), JSON.stringify(key));
+    await mkdir(sessionDirectory(key), { recursive: true });
+    await moveOrMake(path.join(sessionDirectory(key), 'workspace'), hostWorkspace);
+    await moveOrMake(path.join(sessionDirectory(key), 'home'), path.join(homes, HOME_NAME));
+    return { directory, tmp, home: homes, hostWorkspace, sessionRoot: `${WORKSPACE_ROOT}/${key.sessionId}` };
+  }
+
+  async function attachPlain(key: SessionKey, directory: string): Promise<InstancePlace> {
+    const hostWorkspace = plainWorkspace(key);
+    for (const name of [WORKSPACE_ROOT, hostWorkspace]) if (await makeOrAdopt(name)) made.add(name);
+    const home = path.join(sessionDirectory(key), 'home');
+    const tmp = path.join(directory, 'tmp');
+    await Promise.all([mkdir(home, { recursive: true }), mkdir(tmp, { recursive: true })]);
+    return { directory, tmp, home, hostWorkspace, sessionRoot: hostWorkspace };
+  }
+
+  async function bringBack(directory: string, key: SessionKey): Promise<void> {
+    await mkdir(sessionDirectory(key), { recursive: true });
+    const moves = [
+      [path.join(directory, 'tmp', 'workspace', key.sessionId), path.join(sessionDirectory(key), 'workspace')],
+      [path.join(directory, 'home', HOME_NAME), path.join(sessionDirectory(key), 'home')],
+    ] as const;
+    for (const [from, to] of moves) if (await isDirectory(from)) await moveAside(to).then(() => rename(from, to));
+  }
+
+  async function detach(directory: string): Promise<void> {
+    const owner = mode === 'namespace' ? await readOwner(directory) : undefined;
+    if (owner) await bringBack(directory, owner);
+    await rm(directory, { recursive: true, force: true });
+  }
+
+  return {
+    /** Gives an instance its session's files. Not to be called for one session twice at a time. */
+    attach(key: SessionKey, instanceId: string): Promise<InstancePlace> {
+      const directory = path.join(instances, instanceId);
+      return mode === 'namespace' ? attachIsolated(key, directory) : attachPlain(key, directory);
+    },
+
+    /** Takes the files back once no process of the instance is left. */
+    detach: (place: InstancePlace) => detach(place.directory),
+
+    /** Brings back what an emulator that was killed left in its instances. */
+    async recover(): Promise<void> {
+      for (const name of await readdir(instances).catch(() => [])) {
+        const directory = path.join(instances, name);
+        await endLeftovers(name);
+        const owner = await readOwner(directory);
+        if (owner) await bringBack(directory, owner);
+        await rm(directory, { recursive: true, force: true });
+      }
+    },
+
+    /** Removes what this run made outside the data directory. */
+    async removeMade(): Promise<void> {
+      for (const name of [...made].reverse()) {
+        if (name === WORKSPACE_ROOT) await rmdir(name).catch(() => {});
+        else await rm(name, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+export type SessionStore = ReturnType<typeof createSessionStore>;
+
+const OWNER_FILE = 'session.json';
+const HOME_NAME = 'sandbox';
+const ownerSchema = z.object({ functionName: functionNameSchema, sessionId: sessionIdSchema });
+
+/**
+ * The default function has the paths of the real container. Another function's session of the same id
+ * stands beside it under a name that no session id can have.
+ */
+function plainWorkspace({ functionName, sessionId }: SessionKey): string {
+  const name = functionName === DEFAULT_FUNCTION_NAME ? sessionId : `${sessionId}@${functionName}`;
+  return path.join(WORKSPACE_ROOT, name);
+}
+
+async function readOwner(directory: string): Promise<SessionKey | undefined> {
+  try {
+    return ownerSchema.parse(JSON.parse(await readFile(path.join(directory, OWNER_FILE), 'utf8')));
+  } catch {
+    return undefined;
+  }
+}
+
+async function moveOrMake(from: string, to: string): Promise<void> {
+  if (await isDirectory(from)) await rename(from, to);
+  else await mkdir(to);
+}
+
+/** Two places claim the same session only after outside interference; neither copy is thrown away. */
+async function moveAside(name: string): Promise<void> {
+  if (await isDirectory(name)) await rename(name, `${name}.${Date.now()}`);
+}
+
+/** @returns True when the directory was made, false when it was there. */
+async function makeOrAdopt(name: string): Promise<boolean> {
+  try {
+    await mkdir(name);
+    return true;
+  } catch (error) {
+    if (systemErrorCode(error) !== 'EEXIST') throw error;
+    if (await isDirectory(name)) return false;
+    throw new Error(`${name} exists and is not a directory; remove it or use namespace isolation`);
+  }
+}
+
+/** A link to a directory is not one: what an agent put in its place must not lead the host astray. */
+async function isDirectory(name: string): Promise<boolean> {
+  const stats = await lstat(name).catch(() => undefined);
+  return stats?.isDirectory() ?? false;
+}

@@ -1,0 +1,43 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { sendSignal } from '../processes.js';
+import { coverInherited } from './inherited-descriptors.js';
+import { INSTANCE_VARIABLE } from './instance-environment.js';
+import type { Launcher } from './launcher.js';
+import { endLeftovers } from './leftovers.js';
+
+/**
+ * Mode none: instances are ordinary child processes with the developer's own rights. What keeps them
+ * apart is their directory and their environment variables, nothing else.
+ *
+ * @param entry Path of the bundled instance.
+ */
+export function createPlainLauncher(entry: string): Launcher {
+  return {
+    mode: 'none',
+    view: (directories) => ({ ...directories, node: process.execPath, entry }),
+    launch(_directories, [file = '', ...args], env, channel) {
+      const child = spawn(file, args, {
+        env,
+        cwd: '/',
+        detached: true,
+        stdio: ['ignore', 'pipe', 'pipe', channel === 'ipc' ? 'ipc' : 'ignore', ...coverInherited(4)],
+      });
+      return {
+        child,
+        pid: async () => child.pid,
+        kill: () => killGroup(child),
+        ended: untilEnded(child, env[INSTANCE_VARIABLE]),
+      };
+    },
+  };
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid !== undefined) sendSignal(-child.pid, 'SIGKILL');
+}
+
+async function untilEnded(child: ChildProcess, instanceId: string | undefined): Promise<void> {
+  await once(child, 'exit').catch(() => {});
+  if (instanceId !== undefined) await endLeftovers(instanceId);
+}

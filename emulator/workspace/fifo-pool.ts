@@ -1,0 +1,79 @@
+import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { execa } from 'execa';
+
+/** Both ends of one pipe; whoever takes it closes them. */
+export type Pipe = { readFd: number; writeFd: number };
+
+/**
+ * Real pipes for the output of commands.
+ *
+ * Node's own "pipes" are sockets, and a socket cannot be opened again by name: `echo > /dev/stderr`
+ * and `tee /dev/stderr` fail on it. Node cannot make a pipe, so FIFOs are made in batches by one
+ * `mkfifo`, opened at both ends and unlinked before the command sees them.
+ *
+ * @param directory Private directory for the FIFOs.
+ */
+export function createFifoPool(directory: string, batchSize = 16) {
+  let ready: string[] = [];
+  let made = 0;
+  let refilling: Promise<void> | undefined;
+
+  async function refill(): Promise<void> {
+    const batch = Array.from({ length: batchSize }, () => path.join(directory, `fifo-${process.pid}-${made++}`));
+    await execa('mkfifo', ['-m', '600', ...batch]);
+    ready = ready.concat(batch);
+  }
+
+  function refillOnce(): Promise<void> {
+    refilling ??= refill().finally(() => {
+      refilling = undefined;
+    });
+    return refilling;
+  }
+
+  async function nextName(): Promise<string> {
+    for (;;) {
+      const name = ready.shift();
+      const refilled = ready.length < batchSize / 4 ? refillOnce() : undefined;
+      refilled?.catch(() => {}); // whoever finds the pool empty learns of it
+      if (name !== undefined) return name;
+      await refilled;
+    }
+  }
+
+  return {
+    /** Makes the first batch, so that the first command need not wait for it. */
+    fill: refillOnce,
+
+    async take(): Promise<Pipe> {
+      for (let attempt = 1; ; attempt++) {
+        const name = await nextName();
+        try {
+          return openBothEnds(name);
+        } catch (error) {
+          // A command may have removed what lies in the directory; the rest of the batch is as suspect.
+          ready = [];
+          if (attempt === 3) throw error;
+        }
+      }
+    },
+  };
+}
+
+export type FifoPool = ReturnType<typeof createFifoPool>;
+
+function openBothEnds(name: string): Pipe {
+  // The reading end first and without blocking: the writing end then opens at once and stays blocking,
+  // which is what programs expect of their standard output.
+  const readFd = openSync(name, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  try {
+    if (!fstatSync(readFd).isFIFO()) throw new Error(`${name} is not a FIFO any more`);
+    const writeFd = openSync(name, constants.O_WRONLY | constants.O_NOFOLLOW);
+    rmSync(name, { force: true });
+    return { readFd, writeFd };
+  } catch (error) {
+    closeSync(readFd);
+    throw error;
+  }
+}
