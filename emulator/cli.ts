@@ -61,18 +61,22 @@ export async function runCli(argv: string[]): Promise<number> {
   }
 }
 
-/** The first signal stops gracefully, the second at once. */
+/** The first signal stops gracefully, the second at once; both also while the emulator still starts. */
 async function serve(options: EmulatorOptions): Promise<number> {
-  const emulator = await createEmulator(options);
-  await new Promise<void>((resolve, reject) => {
-    let stop: (running: Emulator) => Promise<void> = (running) => running.close();
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.on(signal, () => {
-        stop(emulator).then(resolve, reject);
-        stop = (running) => running.kill();
-      });
-    }
+  const stops: Array<(emulator: Emulator) => Promise<void>> = [
+    (emulator) => emulator.close(),
+    (emulator) => emulator.kill(),
+  ];
+  const stopped = new Promise<void>((resolve, reject) => {
+    const onSignal = () => {
+      const stop = stops.shift();
+      if (stop) starting.then(stop).then(resolve, reject);
+    };
+    process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
   });
+  const starting = createEmulator(options);
+  await starting;
+  await stopped;
   return 0;
 }
 

@@ -121,12 +121,13 @@ async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulat
   log.warn("network is shared: programs in an instance reach this machine's own ports, the emulator's among them");
   log.info({ event: 'ready', url: address(), ...facts, dataDir: dataDir.path }, `ready on ${address()}`);
 
-  const stop = createStop({ config, dataDir, server, registry, store, files, closing });
+  const stop = createStop({ config, log, dataDir, server, registry, store, files, closing });
   return { url: address(), isolation: launcher.mode, network: 'shared', dataDir: dataDir.path, ...stop };
 }
 
 type StopDeps = {
   config: Config;
+  log: Log;
   dataDir: DataDir;
   server: Server;
   registry: SessionRegistry;
@@ -137,6 +138,7 @@ type StopDeps = {
 
 function createStop({
   config,
+  log,
   dataDir,
   server,
   registry,
@@ -147,6 +149,7 @@ function createStop({
   let closed: Promise<void> | undefined;
 
   async function close(): Promise<void> {
+    log.info('stopping; a second signal ends everything at once');
     closing.abort();
     files.close();
     const drained = once(server, 'close');

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
@@ -11,6 +12,7 @@ import type { AccessTokens } from './access-tokens.js';
 import { checkBearer } from './auth.js';
 import { forward, gatewayHeaders } from './container-proxy.js';
 import { guardHost, guardOrigin } from './guard.js';
+import type { InstanceProcess } from './instance-process.js';
 import { type GatewayEnv, recordRequests } from './request-record.js';
 import type { SessionKey } from './session-key.js';
 import type { SessionRegistry } from './session-registry.js';
@@ -67,17 +69,35 @@ async function toContainer(
   const { record } = c.var;
   Object.assign(record, key);
   const { incoming, outgoing } = c.env;
-  const url = incoming.url ?? '/';
-  const path = functionName === undefined ? url : url.slice(`/v1/functions/${functionName}`.length);
-  const request = { incoming, outgoing, path, sessionId: key.sessionId, record };
+  const request = { incoming, outgoing, path: containerPath(c.req.url), sessionId: key.sessionId, record };
   for (let attempt = 1; ; attempt++) {
-    const instance = await deps.registry.acquire(key);
+    const instance = await acquire(key, request.path, deps.registry);
     if (await forward(request, instance)) break;
-    if (attempt === 3)
+    if (attempt === 3) {
       throw new SandboxError('INSTANCE_CRASHED', 'The sandbox ended again and again before it took this request');
+    }
   }
   if (record.conversationId !== undefined) deps.registry.noteConversation(key, record.conversationId);
   return RESPONSE_ALREADY_SENT;
+}
+
+/** How long `/health` waits for a boot; the production client gives up on it after 4 s. */
+const HEALTH_PATIENCE_MS = 2_000;
+
+async function acquire(key: SessionKey, path: string, registry: SessionRegistry): Promise<InstanceProcess> {
+  const instance = registry.acquire(key);
+  if (!/^\/health(?:\?|$)/.test(path)) return instance;
+  const impatient = delay(HEALTH_PATIENCE_MS, undefined, { ref: false });
+  const ready = await Promise.race([instance, impatient]);
+  if (ready) return ready;
+  instance.catch(() => {}); // told to whoever waits for it
+  throw new SandboxError('SESSION_STARTING', 'The sandbox is still starting; ask again in a moment');
+}
+
+/** Path and query without the function's prefix. */
+function containerPath(url: string): string {
+  const { pathname, search } = new URL(url);
+  return (pathname.replace(/^\/v1\/functions\/[^/]+/, '') || '/') + search;
 }
 
 function sessionKeyOf(c: Context<GatewayEnv>, functionName = DEFAULT_FUNCTION_NAME): SessionKey {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   type ClientRequest,
   request as httpRequest,
@@ -9,7 +10,7 @@ import {
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { HEADER } from '../../client/wire/headers.js';
-import { SandboxError, systemErrorCode } from '../errors.js';
+import { SandboxError } from '../errors.js';
 import type { RequestRecord } from '../events.js';
 import { TRACE_HEADER, traceSchema } from '../instance-protocol.js';
 import type { InstanceProcess } from './instance-process.js';
@@ -49,7 +50,7 @@ export type ForwardRequest = {
  * Pipes one request to an instance and the answer back, byte by byte: the gateway never parses a body,
  * since each copy of a megabyte costs milliseconds.
  *
- * @returns False when no byte could be sent because the instance had died: the caller may try another.
+ * @returns False when the instance had died before it took the body: the caller may try another.
  * @throws SandboxError when the instance died under the request and no header was answered yet.
  */
 export async function forward(request: ForwardRequest, instance: InstanceProcess): Promise<boolean> {
@@ -66,20 +67,20 @@ export async function forward(request: ForwardRequest, instance: InstanceProcess
   });
   const leave = () => upstream.destroy();
   outgoing.once('close', leave);
+  const body = sendWhenAsked(incoming, upstream);
   try {
-    const answer = await exchange(incoming, upstream);
+    const answer = await Promise.race([answerOf(upstream), body.refused]);
     takeTrace(answer.headers, record);
-    outgoing.writeHead(
-      answer.statusCode ?? 502,
-      toDownstreamHeaders(answer, request, instance, performance.now() - startedAt),
-    );
+    const elapsedMs = performance.now() - startedAt;
+    outgoing.writeHead(answer.statusCode ?? 502, toDownstreamHeaders(answer, request, instance, elapsedMs));
     // A cut answer means a cut connection: headers are out, and nothing else can tell the client.
     await pipeline(answer, outgoing).catch(() => outgoing.destroy());
     return true;
   } catch (error) {
-    if (error instanceof SandboxError || outgoing.destroyed) throw error;
+    if (outgoing.destroyed) return true; // the client is gone; there is nobody to tell
+    if (error instanceof SandboxError) throw error;
     const died = await Promise.race([instance.ended.then(() => true), delay(DEATH_NOTICE_MS, false, { ref: false })]);
-    if (isUnsent(error)) return false;
+    if (!body.taken()) return false;
     throw new SandboxError('INSTANCE_CRASHED', crashText(died), { cause: error });
   } finally {
     outgoing.off('close', leave);
@@ -92,30 +93,40 @@ function crashText(died: boolean): string {
     : 'The sandbox cut the connection while it worked on this request.';
 }
 
+async function answerOf(upstream: ClientRequest): Promise<IncomingMessage> {
+  const [answer] = await once(upstream, 'response');
+  return answer;
+}
+
 /**
- * Sends the body and waits for the head of the answer, which may come before the body is through. The
- * body is not touched before there is a connection, so that a request that found nobody can be sent
- * to the next instance.
+ * Sends the body once the instance asks for it with `100 Continue`. Until then nothing can have
+ * happened on the other side, so that a request which met a dead instance, over a connection that was
+ * kept open, can be sent to the next one. Requests without a body change nothing and need no asking.
  */
-function exchange(incoming: IncomingMessage, upstream: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    upstream.once('response', resolve);
-    upstream.once('error', reject);
-    upstream.once('socket', (socket) => {
-      if (socket.connecting) socket.once('connect', sendBody);
-      else sendBody();
-    });
-    function sendBody(): void {
-      let received = 0;
-      incoming.on('data', (chunk: Buffer) => {
-        received += chunk.length;
-        if (received <= BODY_LIMIT_BYTES) return;
-        upstream.destroy();
-        reject(tooLarge());
-      });
-      incoming.pipe(upstream);
-    }
+function sendWhenAsked(incoming: IncomingMessage, upstream: ClientRequest) {
+  let taken = false;
+  let refuse: (error: SandboxError) => void = () => {};
+  const refused = new Promise<never>((_, reject) => {
+    refuse = reject;
   });
+  refused.catch(() => {});
+  if (!hasBody(incoming)) upstream.end();
+  upstream.once('continue', () => {
+    taken = true;
+    let received = 0;
+    incoming.on('data', (chunk: Buffer) => {
+      received += chunk.length;
+      if (received <= BODY_LIMIT_BYTES) return;
+      refuse(tooLarge());
+      upstream.destroy();
+    });
+    incoming.pipe(upstream);
+  });
+  return { taken: () => taken, refused };
+}
+
+function hasBody(incoming: IncomingMessage): boolean {
+  return incoming.headers['transfer-encoding'] !== undefined || Number(incoming.headers['content-length'] ?? 0) > 0;
 }
 
 function refuseKnownOversize(incoming: IncomingMessage): void {
@@ -126,15 +137,11 @@ function tooLarge(): SandboxError {
   return new SandboxError('REQUEST_TOO_LARGE', `The body is larger than ${BODY_LIMIT_BYTES} bytes; send less at once`);
 }
 
-function isUnsent(error: unknown): boolean {
-  const code = systemErrorCode(error);
-  return code === 'ECONNREFUSED' || code === 'ENOENT';
-}
-
 function toUpstreamHeaders({ incoming, sessionId, record }: ForwardRequest): OutgoingHttpHeaders {
   const headers = withoutHopByHop(incoming.headers);
   for (const name of NOT_FOR_INSTANCES) delete headers[name];
   if (incoming.headers['transfer-encoding']) headers['transfer-encoding'] = 'chunked';
+  if (hasBody(incoming)) headers.expect = '100-continue';
   return { ...headers, [HEADER.sessionId]: sessionId, [HEADER.requestId]: record.requestId };
 }
 

@@ -25,6 +25,7 @@ export function recordRequests(log: Log, events: Events): MiddlewareHandler<Gate
     c.set('record', record);
     const { outgoing } = c.env;
     outgoing.setHeader(HEADER.requestId, record.requestId);
+    outgoing.setHeader('x-cloudbase-request-id', record.requestId);
     outgoing.once('close', () => {
       record.status = outgoing.statusCode;
       record.durationMs = Math.round((performance.now() - startedAt) * 10) / 10;

@@ -20,7 +20,9 @@ export type Session = {
   generations: number;
   instance: InstanceProcess | undefined;
   starting: Promise<InstanceProcess> | undefined;
-  /** Resolves when the files of the previous instance are back in the store. */
+  /** Files that an ended instance still holds. */
+  unreturned: InstancePlace | undefined;
+  /** Resolves when the previous instance has ended and an attempt was made to return its files. */
   settled: Promise<void>;
   /** True when the end of the instance is wanted. */
   stopping: boolean;
@@ -52,6 +54,7 @@ export function createSessionRegistry(deps: RegistryDeps) {
       generations: 0,
       instance: undefined,
       starting: undefined,
+      unreturned: undefined,
       settled: Promise.resolve(),
       stopping: false,
     };
@@ -108,7 +111,6 @@ export function createSessionRegistry(deps: RegistryDeps) {
 export type SessionRegistry = ReturnType<typeof createSessionRegistry>;
 
 async function start(session: Session, deps: RegistryDeps): Promise<InstanceProcess> {
-  await session.settled;
   const id = `i${Date.now().toString(36)}${randomBytes(4).toString('hex')}`;
   announce(session, 'starting', id, deps);
   try {
@@ -124,7 +126,10 @@ async function start(session: Session, deps: RegistryDeps): Promise<InstanceProc
 }
 
 async function startWithFiles(session: Session, id: string, deps: RegistryDeps): Promise<InstanceProcess> {
+  await session.settled;
+  await returnFiles(session, deps); // a session never starts on an empty workspace while its own is elsewhere
   const place = await deps.store.attach(session.key, id);
+  session.unreturned = place;
   const started = startInstance(toStartRequest(session, id, place, deps)).then((instance) => {
     session.generations++;
     session.instance = instance;
@@ -138,11 +143,16 @@ async function startWithFiles(session: Session, id: string, deps: RegistryDeps):
       announce(session, session.stopping ? 'stopped' : 'crashed', id, deps);
     })
     .catch(() => {}) // a failed start is reported to its caller
-    .then(() => deps.store.detach(place))
+    .then(() => returnFiles(session, deps))
     .catch((error) =>
       deps.log.error({ ...session.key, instance: id, err: error }, 'the files of a session could not be put back'),
     );
   return started;
+}
+
+async function returnFiles(session: Session, deps: RegistryDeps): Promise<void> {
+  if (session.unreturned) await deps.store.detach(session.unreturned);
+  session.unreturned = undefined;
 }
 
 function toStartRequest(session: Session, id: string, place: InstancePlace, deps: RegistryDeps): StartRequest {

@@ -1,5 +1,6 @@
 import { lstat, mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { execa } from 'execa';
 import { z } from 'zod';
 import { DEFAULT_FUNCTION_NAME, functionNameSchema, sessionIdSchema } from '../../client/wire/ids.js';
 import { systemErrorCode } from '../errors.js';
@@ -47,8 +48,13 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
     // Written before anything is moved: after a crash it says whose files these are.
     await writeFile(path.join(directory, OWNER_FILE), JSON.stringify(key));
     await mkdir(sessionDirectory(key), { recursive: true });
-    await moveOrMake(path.join(sessionDirectory(key), 'workspace'), hostWorkspace);
-    await moveOrMake(path.join(sessionDirectory(key), 'home'), path.join(homes, HOME_NAME));
+    try {
+      await moveOrMake(path.join(sessionDirectory(key), 'workspace'), hostWorkspace);
+      await moveOrMake(path.join(sessionDirectory(key), 'home'), path.join(homes, HOME_NAME));
+    } catch (error) {
+      await detach(directory);
+      throw error;
+    }
     return { directory, tmp, home: homes, hostWorkspace, sessionRoot: `${WORKSPACE_ROOT}/${key.sessionId}` };
   }
 
@@ -73,7 +79,7 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
   async function detach(directory: string): Promise<void> {
     const owner = mode === 'namespace' ? await readOwner(directory) : undefined;
     if (owner) await bringBack(directory, owner);
-    await rm(directory, { recursive: true, force: true });
+    await removeTree(directory);
   }
 
   return {
@@ -93,7 +99,7 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
         await endLeftovers(name);
         const owner = await readOwner(directory);
         if (owner) await bringBack(directory, owner);
-        await rm(directory, { recursive: true, force: true });
+        await removeTree(directory);
       }
     },
 
@@ -101,7 +107,7 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
     async removeMade(): Promise<void> {
       for (const name of [...made].reverse()) {
         if (name === WORKSPACE_ROOT) await rmdir(name).catch(() => {});
-        else await rm(name, { recursive: true, force: true });
+        else await removeTree(name);
       }
     },
   };
@@ -128,6 +134,13 @@ async function readOwner(directory: string): Promise<SessionKey | undefined> {
   } catch {
     return undefined;
   }
+}
+
+/** What a command left may be nested deeper than a path can be long, which only `rm` copes with. */
+async function removeTree(directory: string): Promise<void> {
+  await rm(directory, { recursive: true, force: true }).catch(() =>
+    execa('rm', ['-rf', '--', directory], { reject: false }),
+  );
 }
 
 async function moveOrMake(from: string, to: string): Promise<void> {

@@ -51,7 +51,7 @@ function missingBubblewrap(): string {
 }
 
 function findProgram(name: string): string | undefined {
-  const directories = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/bin', '/bin'];
+  const directories = (process.env.PATH ?? '').split(path.delimiter);
   return directories.map((directory) => path.join(directory, name)).find(isExecutable);
 }
 

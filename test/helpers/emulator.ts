@@ -87,7 +87,12 @@ export type Caller = {
 };
 
 /** Speaks to an emulator as one conversation does, in plain HTTP. */
-export function callerFor(emulator: Emulator, sessionId: string, conversationId?: string, prefix = ''): Caller {
+export function callerFor(
+  emulator: Pick<Emulator, 'url'>,
+  sessionId: string,
+  conversationId?: string,
+  prefix = '',
+): Caller {
   const identity = {
     'X-Cloudbase-Session-Id': sessionId,
     ...(conversationId === undefined ? {} : { 'X-Conversation-Id': conversationId }),
