@@ -30,7 +30,6 @@ const STATUS = {
   INSTANCE_START_FAILED: 443,
   INSTANCE_CRASHED: 443,
   INTERNAL: 500,
-  NOT_IMPLEMENTED: 501,
   SESSION_STARTING: 503,
   SHUTTING_DOWN: 503,
 } as const satisfies Record<string, number>;
