@@ -1,8 +1,21 @@
-import { link, mkdir, mkdtemp, readFile, realpath, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import {
+  link,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  unlink,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { systemErrorCode } from './errors.js';
+import { endLeftovers } from './isolation/leftovers.js';
 import { isRunning, readProcessStat, sendSignal } from './processes.js';
 
 /** The directory that this run of the emulator owns, and its short-lived companion. */
@@ -10,55 +23,75 @@ export type DataDir = {
   path: string;
   /** Short path for sockets and what lives only as long as this run. */
   runtimeDir: string;
-  /** Removes the companion and gives the directory back; an ephemeral one is removed. */
+  /** Removes the companion, and with it an ephemeral data directory, and gives the other kind free. */
   release(): Promise<void>;
 };
 
-const RUNTIME_PREFIX = 'scf-';
+const RUNTIME_PREFIX = 'scf-sandbox-';
+const OWNER_FILE = 'owner.json';
 const LOCK_FILE = 'lock.json';
-const lockSchema = z.object({ pid: z.number().int(), startTime: z.string(), runtimeDir: z.string() });
-type Lock = z.infer<typeof lockSchema>;
+const ownerSchema = z.object({ pid: z.number().int(), startTime: z.string() });
+/** The process that a directory belongs to. A pid alone may have been given to another program since. */
+type Owner = z.infer<typeof ownerSchema>;
 
 /**
  * Takes a data directory for this process alone.
  *
+ * @param directory Ignored for an ephemeral one, which lies in the runtime directory.
  * @throws Error that names the process which has it already.
  */
 export async function openDataDir(directory: string, ephemeral: boolean): Promise<DataDir> {
-  const owned = ephemeral ? await mkdtemp(path.join(await realpath(tmpdir()), 'scf-data-')) : directory;
-  await mkdir(owned, { recursive: true, mode: 0o700 });
-  const runtimeDir = await mkdtemp(path.join(await realpath(tmpdir()), RUNTIME_PREFIX));
+  const temporary = await realpath(tmpdir());
+  await removeAbandoned(temporary);
+  const runtimeDir = await mkdtemp(path.join(temporary, RUNTIME_PREFIX));
   try {
-    await takeLock(path.join(owned, LOCK_FILE), { pid: process.pid, startTime: startTimeOf(process.pid), runtimeDir });
+    await writeFile(path.join(runtimeDir, OWNER_FILE), JSON.stringify(self()));
+    const owned = ephemeral ? path.join(runtimeDir, 'data') : directory;
+    await mkdir(owned, { recursive: true, mode: 0o700 });
+    const lock = path.join(owned, LOCK_FILE);
+    await takeLock(lock);
+    return {
+      path: owned,
+      runtimeDir,
+      async release() {
+        await rm(lock, { force: true });
+        await rm(runtimeDir, { recursive: true, force: true });
+      },
+    };
   } catch (error) {
     await rm(runtimeDir, { recursive: true, force: true });
     throw error;
   }
-  return {
-    path: owned,
-    runtimeDir,
-    async release() {
-      await rm(runtimeDir, { recursive: true, force: true });
-      if (ephemeral) await rm(owned, { recursive: true, force: true });
-      else await rm(path.join(owned, LOCK_FILE), { force: true });
-    },
-  };
 }
 
-async function takeLock(file: string, lock: Lock): Promise<void> {
+/** Removes what emulators of this user that were killed left in the directory for temporary files. */
+async function removeAbandoned(temporary: string): Promise<void> {
+  for (const name of await readdir(temporary)) {
+    const directory = path.join(temporary, name);
+    if (!name.startsWith(RUNTIME_PREFIX) || (await stat(directory).catch(() => undefined))?.uid !== process.getuid?.())
+      continue;
+    const owner = await readOwner(path.join(directory, OWNER_FILE));
+    if (!owner || isOwnerRunning(owner)) continue;
+    for (const instanceId of await readdir(path.join(directory, 'data', 'instances')).catch(() => []))
+      await endLeftovers(instanceId);
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function takeLock(file: string): Promise<void> {
   const mine = `${file}.${process.pid}`;
-  await writeFile(mine, JSON.stringify(lock), { mode: 0o600 });
+  await writeFile(mine, JSON.stringify(self()), { mode: 0o600 });
   try {
     for (let attempt = 1; attempt <= 3; attempt++) {
       // A hard link appears with its whole content or not at all, and only one can be made.
       if (await makeLink(mine, file)) return;
-      const holder = await readLock(file);
-      if (holder && isHolderRunning(holder)) {
+      const holder = await readOwner(file);
+      if (holder && isOwnerRunning(holder)) {
         throw new Error(
           `The data directory ${path.dirname(file)} is in use by process ${holder.pid}; stop it or choose another with --data-dir`,
         );
       }
-      await dropStaleLock(file, holder);
+      await dropStaleLock(file);
     }
     throw new Error(
       `The data directory ${path.dirname(file)} is being taken by another emulator; choose another with --data-dir`,
@@ -78,30 +111,25 @@ async function makeLink(from: string, to: string): Promise<boolean> {
   }
 }
 
-/** What a killed emulator left: its lock and its runtime directory. */
-async function dropStaleLock(file: string, holder: Lock | undefined): Promise<void> {
+async function dropStaleLock(file: string): Promise<void> {
   const aside = `${file}.stale.${process.pid}`;
-  await rename(file, aside).catch(() => {});
+  await rename(file, aside).catch(() => {}); // somebody else was faster
   await rm(aside, { force: true });
-  if (
-    holder &&
-    path.dirname(holder.runtimeDir) === (await realpath(tmpdir())) &&
-    path.basename(holder.runtimeDir).startsWith(RUNTIME_PREFIX)
-  ) {
-    await rm(holder.runtimeDir, { recursive: true, force: true });
-  }
 }
 
-async function readLock(file: string): Promise<Lock | undefined> {
+function self(): Owner {
+  return { pid: process.pid, startTime: startTimeOf(process.pid) };
+}
+
+async function readOwner(file: string): Promise<Owner | undefined> {
   try {
-    return lockSchema.parse(JSON.parse(await readFile(file, 'utf8')));
+    return ownerSchema.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch {
     return undefined;
   }
 }
 
-/** A pid alone may have been given to another program since. */
-function isHolderRunning({ pid, startTime }: Lock): boolean {
+function isOwnerRunning({ pid, startTime }: Owner): boolean {
   if (pid <= 1) return false;
   if (startTime === '') return sendSignal(pid, 0);
   return isRunning(pid) && startTimeOf(pid) === startTime;

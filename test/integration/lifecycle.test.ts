@@ -153,3 +153,27 @@ describe('starting and stopping', () => {
     },
   );
 });
+
+describe('a killed ephemeral emulator', () => {
+  const tempDir = useTempDir();
+
+  it('leaves nothing that the next start does not remove', async () => {
+    const env = { ...process.env, TMPDIR: tempDir() };
+    const argv = ['--ephemeral', '--isolation', 'none'];
+    const first = await startCli(argv, { env });
+    const session = randomId();
+    await callerFor(first, session, 'A').init();
+    await callerFor(first, session, 'A').bash('setsid sleep 600 > /dev/null 2>&1 &');
+    const { id } = await instanceOf(first, session);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    const second = await startCli(argv, { env });
+    expect(hasDescendants(`SCF_SANDBOX_INSTANCE=${id}`)).toBe(false);
+    expect(await readdir(tempDir())).toHaveLength(1);
+    // Outside the data directory, mode none keeps the workspace of a killed emulator.
+    await callerFor(second, session, 'A').bash(`rm -rf /tmp/workspace/${session}`);
+    second.child.kill('SIGTERM');
+    await second.ended;
+    expect(await readdir(tempDir())).toEqual([]);
+  });
+});
