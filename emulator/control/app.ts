@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
-import { streamSSE } from 'hono/streaming';
+import { type SSEStreamingApi, streamSSE } from 'hono/streaming';
 import { conversationIdSchema } from '../../client/wire/ids.js';
 import { isLoopback } from '../config.js';
 import { SandboxError } from '../errors.js';
@@ -49,8 +49,7 @@ export function createControlApp(deps: ControlDeps): Hono<{ Bindings: HttpBindin
 
   app.get('/events', (c) =>
     streamSSE(c, async (stream) => {
-      const send = (event: string) => (data: unknown) =>
-        void stream.writeSSE({ event, data: JSON.stringify(data) }).catch(() => {});
+      const send = createSender(stream);
       const onRequest = send('request');
       const onSession = send('session');
       const onFile: (event: FileEvent) => void = send('file');
@@ -67,6 +66,27 @@ export function createControlApp(deps: ControlDeps): Hono<{ Bindings: HttpBindin
   );
 
   return app;
+}
+
+/** How many events wait for a listener that does not read before further ones are dropped and counted. */
+const LONGEST_QUEUE = 1_000;
+
+function createSender(stream: SSEStreamingApi): (event: string) => (data: unknown) => void {
+  let queued = 0;
+  let lost = 0;
+  async function write(event: string, data: unknown): Promise<void> {
+    queued++;
+    await stream.writeSSE({ event, data: JSON.stringify(data) }).catch(() => {}); // the listener is gone
+    queued--;
+    if (queued > 0 || lost === 0) return;
+    const count = lost;
+    lost = 0;
+    await write('lost', { count });
+  }
+  return (event) => (data) => {
+    if (queued < LONGEST_QUEUE) void write(event, data);
+    else lost++;
+  };
 }
 
 async function describeSession(session: SessionView, processes: ReturnType<typeof snapshotProcesses>) {
