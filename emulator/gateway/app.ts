@@ -66,10 +66,7 @@ async function toContainer(
   const key = sessionKeyOf(c, functionName);
   const { record } = c.var;
   Object.assign(record, key);
-  const { incoming, outgoing } = c.env;
-  const url = incoming.url ?? '/';
-  const path = functionName === undefined ? url : url.slice(`/v1/functions/${functionName}`.length);
-  const request = { incoming, outgoing, path, sessionId: key.sessionId, record };
+  const request = { ...c.env, path: containerPath(c, functionName), sessionId: key.sessionId, record };
   for (let attempt = 1; ; attempt++) {
     const instance = await deps.registry.acquire(key);
     if (await forward(request, instance)) break;
@@ -78,6 +75,16 @@ async function toContainer(
   }
   if (record.conversationId !== undefined) deps.registry.noteConversation(key, record.conversationId);
   return RESPONSE_ALREADY_SENT;
+}
+
+/**
+ * Path and query of the container's route. They come from the URL that was routed by, since the request
+ * line may hold another spelling of it: absolute, with dot segments, or with an escaped function name.
+ */
+function containerPath(c: Context<GatewayEnv>, functionName: string | undefined): string {
+  const { pathname, search } = new URL(c.req.url);
+  const path = functionName === undefined ? pathname : pathname.replace(/^\/v1\/functions\/[^/]+/, '');
+  return `${path || '/'}${search}`;
 }
 
 function sessionKeyOf(c: Context<GatewayEnv>, functionName = DEFAULT_FUNCTION_NAME): SessionKey {
