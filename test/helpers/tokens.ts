@@ -1,8 +1,12 @@
 import { expect } from 'vitest';
+import { randomId } from './emulator.js';
 
-export const TOKEN_PATH = '/auth/v1/token/clientCredential';
+const TOKEN_PATH = '/auth/v1/token/clientCredential';
 
 export const basic = (pair: string) => `Basic ${Buffer.from(pair).toString('base64')}`;
+
+/** The session that `callWith` calls. */
+export const AUTH_SESSION = randomId('auth');
 
 export type Answer = { status: number; body: unknown };
 
@@ -27,7 +31,10 @@ export async function fetchToken(url: string, pair = 'id:key'): Promise<string> 
 
 /** Calls the health of a session, which needs a token under strict auth. */
 export async function callWith(url: string, authorization?: string, prefix = ''): Promise<Answer> {
-  const headers = { 'X-Cloudbase-Session-Id': 'auth', ...(authorization ? { Authorization: authorization } : {}) };
+  const headers = {
+    'X-Cloudbase-Session-Id': AUTH_SESSION,
+    ...(authorization ? { Authorization: authorization } : {}),
+  };
   const response = await fetch(`${url}${prefix}/health`, { headers });
   return { status: response.status, body: await response.json() };
 }

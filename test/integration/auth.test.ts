@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { sign } from 'hono/jwt';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createEmulator, type Emulator, type EmulatorOptions } from '../../dist/emulator/index.js';
-import { eventually, makeTempDir, optionsFor, useEmulator, useTempDir } from '../helpers/emulator.js';
-import { askForToken, basic, callWith, fetchToken, refusal } from '../helpers/tokens.js';
+import { eventually, optionsFor, useEmulator, useTempDir } from '../helpers/emulator.js';
+import { AUTH_SESSION, askForToken, basic, callWith, fetchToken, refusal } from '../helpers/tokens.js';
 
 const TC3 =
   'TC3-HMAC-SHA256 Credential=AKID/2026-04-07/tcb/tc3_request, SignedHeaders=content-type;host, Signature=0123, Timestamp=1';
 const PREFIXES = ['', '/v1/functions/sandbox-shared'];
-const OK = { status: 200, body: expect.objectContaining({ ok: true, sessionId: 'auth' }) };
+const OK = { status: 200, body: expect.objectContaining({ ok: true, sessionId: AUTH_SESSION }) };
 
 const MISSING = refusal(
   401,
@@ -27,6 +27,9 @@ async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
   onTestFinished(() => emulator.close());
   return emulator;
 }
+
+// What an emulator that keeps its data leaves in mode none.
+afterAll(() => rm(path.join('/tmp/workspace', AUTH_SESSION), { recursive: true, force: true }));
 
 const inBase64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const inOneHour = () => Math.floor(Date.now() / 1000) + 3600;
@@ -215,8 +218,10 @@ describe('a required key pair', () => {
 });
 
 describe('an emulator that others can reach', () => {
+  const directory = useTempDir();
+
   it('is strict and asks for the pair that it made and keeps in its data directory', async () => {
-    const dataDir = await makeTempDir();
+    const dataDir = directory();
     const options = { host: '0.0.0.0', auth: 'lenient', ephemeral: false, dataDir } as const;
     const first = await startEmulator(options);
     const url = first.url.replace('0.0.0.0', '127.0.0.1');

@@ -100,6 +100,7 @@ describe('a request that is unusual but right', () => {
 
 describe('answers of the emulator', () => {
   const emulator = useEmulator(MODE);
+  const HTML = randomId('html');
 
   it.each([
     '/',
@@ -113,7 +114,7 @@ describe('answers of the emulator', () => {
     '/%zz',
   ])('to %s are never HTML', async (path) => {
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS']) {
-      const headers = { 'X-Cloudbase-Session-Id': 'html', Accept: 'text/html' };
+      const headers = { 'X-Cloudbase-Session-Id': HTML, Accept: 'text/html' };
       const { text, ...answer } = await rawRequest(emulator().url, { method, path, headers });
       expect(answer.headers['content-type']).toBe('application/json');
       expect(() => JSON.parse(text)).not.toThrow();
@@ -151,12 +152,13 @@ describe('answers of the emulator', () => {
 
 describe('with --strict-fields', () => {
   const emulator = useEmulator(MODE, { strictFields: true });
+  const STRICT = randomId('strict');
 
   it.each([
     ['/api/tools/bash', { command: 'true', file_path: 'x', other: 1 }, 'Unrecognized keys: "file_path", "other"'],
     ['/api/session/init', { env: {}, surprise: 1 }, 'Unrecognized key: "surprise"'],
   ])('%s refuses body fields that it does not know', async (path, body, text) => {
-    const answer = await callerFor(emulator(), 'strict').json('POST', path, body);
+    const answer = await callerFor(emulator(), STRICT).json('POST', path, body);
     const message = `Invalid request: ${text}`;
     expect({ status: answer.status, body: answer.body }).toEqual({
       status: 400,
@@ -165,7 +167,7 @@ describe('with --strict-fields', () => {
   });
 
   it('the fields that a route knows are taken', async () => {
-    expect((await callerFor(emulator(), 'strict').bash('echo hi', 5_000)).output).toBe('hi\n');
+    expect((await callerFor(emulator(), STRICT).bash('echo hi', 5_000)).output).toBe('hi\n');
   });
 });
 

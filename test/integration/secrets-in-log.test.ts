@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { eventually } from '../helpers/emulator.js';
+import { eventually, randomId } from '../helpers/emulator.js';
 import { startCli } from '../helpers/spawned-cli.js';
 import { askForToken, basic, callWith, fetchToken } from '../helpers/tokens.js';
 
@@ -25,6 +25,7 @@ describe('the log of the command line', () => {
     let stopped: Promise<void> | undefined;
     const stop = () => (stopped ??= cli.stop());
     onTestFinished(stop);
+    const session = randomId('log');
     const pair = basic(`AKID:${SECRETS.secretKey}`);
     const token = await fetchToken(cli.url, `AKID:${SECRETS.secretKey}`);
     await askForToken(cli.url, basic(`:${SECRETS.refused}`));
@@ -32,7 +33,7 @@ describe('the log of the command line', () => {
     const call = async (path: string, body: unknown) => {
       const headers = {
         Authorization: `Bearer ${token}`,
-        'X-Cloudbase-Session-Id': 'log',
+        'X-Cloudbase-Session-Id': session,
         'Content-Type': 'application/json',
       };
       const init = { method: 'POST', headers, body: JSON.stringify(body) };
