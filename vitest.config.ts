@@ -13,6 +13,8 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: 2,
+          // Projects with different numbers of workers have to run one after the other.
+          sequence: { groupOrder: 1 },
         },
       },
     ],

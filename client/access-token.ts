@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { SandboxAnswerError } from './errors.js';
 import { resolveTarget, type Target } from './target.js';
-import { send } from './transport.js';
+import { readJson, send } from './transport.js';
 
 /** Evidence: client-seen. */
 const tokenAnswerSchema = z.looseObject({ access_token: z.string().min(1), expires_in: z.number().optional() });
+const codeSchema = z.looseObject({ code: z.string() });
 
 /** What the production client assumes when the answer names no lifetime. Evidence: client-seen. */
 const DEFAULT_CACHE_MS = 3_600_000;
@@ -24,11 +25,14 @@ export function createAccessTokenSource(target: Target) {
       body: '{"grant_type":"client_credentials"}',
       signal: AbortSignal.timeout(30_000),
     });
-    const answer = tokenAnswerSchema.safeParse(await response.json().catch(() => undefined));
+    const body = await readJson(response);
+    const answer = tokenAnswerSchema.safeParse(body);
     if (!answer.success)
       throw new SandboxAnswerError(
         'The token endpoint answered without an access token; check SecretId and SecretKey',
         response.status,
+        codeSchema.safeParse(body).data?.code,
+        response.headers.get('x-request-id') ?? undefined,
       );
     const { access_token: token, expires_in: seconds } = answer.data;
     cached = { token, until: Date.now() + (seconds ? (seconds * 1000) / 2 : DEFAULT_CACHE_MS) };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { createAccessTokenSource } from './access-token.js';
 import { SandboxAnswerError } from './errors.js';
 import { resolveTarget, type Target, targetFromEnvironment } from './target.js';
-import { type RequestInput, send } from './transport.js';
+import { type RequestInput, readJson, send } from './transport.js';
 import { BASH_DEFAULT_TIMEOUT_MS, type BashInput, type BashResult, bashResultSchema } from './wire/bash.js';
 import { toolAnswerSchema } from './wire/envelope.js';
 
@@ -97,13 +97,14 @@ export class SandboxInstance {
 /**
  * Reads an answer by its schema.
  *
- * @throws SandboxAnswerError for a status other than 2xx and for a body that does not fit.
+ * @throws SandboxAnswerError for a status other than 2xx and for a body that does not fit;
+ * SandboxConnectionError for one that breaks off.
  */
 export async function readAnswer<Schema extends z.ZodType>(
   response: Response,
   schema: Schema,
 ): Promise<z.output<Schema>> {
-  const body: unknown = await response.json().catch(() => undefined);
+  const body = await readJson(response);
   if (!response.ok) throw toAnswerError(response, body);
   return parseAnswer(response, body, schema);
 }

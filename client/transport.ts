@@ -29,8 +29,32 @@ export async function send(url: string, input: RequestInput = {}): Promise<Respo
     answer.resume();
     return new Response(null, { status, headers });
   }
+  const body = Readable.from(readBody(answer, new URL(url), input.signal), { objectMode: false });
   // Node's web streams and the global ones are the same at run time; their types differ.
-  return new Response(Readable.toWeb(answer) as ReadableStream<Uint8Array>, { status, headers });
+  return new Response(Readable.toWeb(body) as ReadableStream<Uint8Array>, { status, headers });
+}
+
+/**
+ * Reads a body as JSON; undefined for one that is something else, such as the HTML page of a proxy.
+ *
+ * @throws SandboxConnectionError when the body was cut or the time was up.
+ */
+export async function readJson(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** An answer that breaks off is no answer. */
+async function* readBody(answer: IncomingMessage, url: URL, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
+  try {
+    yield* answer;
+  } catch (error) {
+    throw toConnectionError(error instanceof Error ? error : new Error(String(error)), url, signal);
+  }
 }
 
 function exchange(url: URL, { method = 'GET', headers = {}, body, signal }: RequestInput): Promise<IncomingMessage> {
@@ -39,7 +63,7 @@ function exchange(url: URL, { method = 'GET', headers = {}, body, signal }: Requ
     const length = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
     const outgoing = start(url, { method, headers: { ...headers, ...length }, signal });
     outgoing.once('response', resolve);
-    outgoing.once('error', (error) => reject(toConnectionError(error, url, signal)));
+    outgoing.on('error', (error) => reject(toConnectionError(error, url, signal)));
     outgoing.end(body);
   });
 }

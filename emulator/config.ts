@@ -26,8 +26,10 @@ export const configSchema = z.strictObject({
   credentials: z.object({ secretId: z.string().min(1), secretKey: z.string().min(1) }).optional(),
   /** Further names by which clients may address the emulator. */
   allowedHost: z.array(z.string().min(1)).default([]),
-  /** Origins of web pages that may call the emulator. */
-  allowedOrigin: z.array(z.url()).default([]),
+  /** Origins of web pages that may call the emulator. Other schemes have the origin `null`, as any sandboxed page has. */
+  allowedOrigin: z
+    .array(z.url({ protocol: /^https?$/, error: 'must be the http or https origin of a web page' }))
+    .default([]),
   /** Variables of the emulator's environment that commands get too. */
   passEnv: z.array(z.string().regex(VARIABLE_NAME, 'is not the name of an environment variable')).default([]),
   /** Refuses body fields that a route does not know, instead of ignoring them. */

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createAdaptorServer } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Config, type EmulatorOptions, isLoopback, parseConfig } from './config.js';
 import { createControlApp, type SessionView } from './control/app.js';
 import { createFileWatch, type FileWatch } from './control/file-watch.js';
@@ -88,7 +89,11 @@ async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulat
 
   const facts = { name: 'scf-sandbox-emulator', isolation: launcher.mode, network: 'shared' as const };
   const server = createAdaptorServer({
-    fetch: (request, env) => app.fetch(request, env),
+    async fetch(request, env) {
+      const response = await app.fetch(request, env);
+      // For HEAD, hono wraps the mark of an answer that was piped, and it is not known again.
+      return env.outgoing.headersSent ? RESPONSE_ALREADY_SENT : response;
+    },
     serverOptions: { keepAliveTimeout: KEEP_ALIVE_MS },
   }) as Server; // HTTP/1.1, since no other server is asked for
   const address = () => toUrl(config.host, server);

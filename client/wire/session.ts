@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { conversationIdSchema } from './ids.js';
 
 /** Bounds that keep a command's environment below what the kernel accepts. Evidence: emulator-only. */
 export const VARIABLE_VALUE_LIMIT_BYTES = 32 * 1024;
@@ -27,7 +26,8 @@ export type Variables = z.infer<typeof variablesSchema>;
 /** Body of `POST /api/session/init`. Evidence: client-seen. */
 export const sessionInitInputSchema = z.object({
   env: variablesSchema.optional(),
-  conversationId: conversationIdSchema.optional(),
+  /** Passes the gate for ids where it is used, like the one in a header. */
+  conversationId: z.string({ error: 'conversationId must be a string' }).optional(),
 });
 
 /** Evidence: `workspace` at the top level is client-seen, `result` assumed; both forms are served. */

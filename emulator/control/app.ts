@@ -7,6 +7,7 @@ import { conversationIdSchema } from '../../client/wire/ids.js';
 import { isLoopback } from '../config.js';
 import { SandboxError } from '../errors.js';
 import type { Events, FileEvent } from '../events.js';
+import { allowOnly } from '../method-not-allowed.js';
 import { descendantsOf, readMemoryBytes, snapshotProcesses } from '../processes.js';
 import type { FileWatch } from './file-watch.js';
 
@@ -65,6 +66,7 @@ export function createControlApp(deps: ControlDeps): Hono<{ Bindings: HttpBindin
     }),
   );
 
+  app.all('/state', allowOnly('GET')).all('/events', allowOnly('GET'));
   return app;
 }
 

@@ -68,8 +68,7 @@ async function toContainer(
   const key = sessionKeyOf(c, functionName);
   const { record } = c.var;
   Object.assign(record, key);
-  const { incoming, outgoing } = c.env;
-  const request = { incoming, outgoing, path: containerPath(c.req.url), sessionId: key.sessionId, record };
+  const request = { ...c.env, path: containerPath(c, functionName), sessionId: key.sessionId, record };
   for (let attempt = 1; ; attempt++) {
     const instance = await acquire(key, request.path, deps.registry);
     if (await forward(request, instance)) break;
@@ -94,10 +93,14 @@ async function acquire(key: SessionKey, path: string, registry: SessionRegistry)
   throw new SandboxError('SESSION_STARTING', 'The sandbox is still starting; ask again in a moment');
 }
 
-/** Path and query without the function's prefix. */
-function containerPath(url: string): string {
-  const { pathname, search } = new URL(url);
-  return (pathname.replace(/^\/v1\/functions\/[^/]+/, '') || '/') + search;
+/**
+ * Path and query of the container's route. They come from the URL that was routed by, since the request
+ * line may hold another spelling of it: absolute, with dot segments, or with an escaped function name.
+ */
+function containerPath(c: Context<GatewayEnv>, functionName: string | undefined): string {
+  const { pathname, search } = new URL(c.req.url);
+  const path = functionName === undefined ? pathname : pathname.replace(/^\/v1\/functions\/[^/]+/, '');
+  return `${path || '/'}${search}`;
 }
 
 function sessionKeyOf(c: Context<GatewayEnv>, functionName = DEFAULT_FUNCTION_NAME): SessionKey {

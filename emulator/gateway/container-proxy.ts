@@ -133,7 +133,7 @@ function refuseKnownOversize(incoming: IncomingMessage): void {
   if (Number(incoming.headers['content-length'] ?? 0) > BODY_LIMIT_BYTES) throw tooLarge();
 }
 
-function tooLarge(): SandboxError {
+export function tooLarge(): SandboxError {
   return new SandboxError('REQUEST_TOO_LARGE', `The body is larger than ${BODY_LIMIT_BYTES} bytes; send less at once`);
 }
 
@@ -181,6 +181,8 @@ export function gatewayHeaders(
 
 function withoutHopByHop(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const named = new Set((headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  // Without its length the body of a GET would be read as a second request that nobody saw.
+  named.delete('content-length');
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name) && !named.has(name)));
 }
 

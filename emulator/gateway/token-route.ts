@@ -1,10 +1,22 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { SandboxError } from '../errors.js';
+import { allowOnly } from '../method-not-allowed.js';
 import type { AccessTokens } from './access-tokens.js';
+import { BODY_LIMIT_BYTES, tooLarge } from './container-proxy.js';
 
 export type Credentials = { secretId: string; secretKey: string };
+
+const TOKEN_PATH = '/auth/v1/token/clientCredential';
+
+const limitBody = bodyLimit({
+  maxSize: BODY_LIMIT_BYTES,
+  onError: () => {
+    throw tooLarge();
+  },
+});
 
 const tokenRequestSchema = z.object({ grant_type: z.literal('client_credentials') });
 
@@ -16,7 +28,8 @@ const tokenRequestSchema = z.object({ grant_type: z.literal('client_credentials'
  * @param required The one pair that is accepted; undefined accepts any.
  */
 export function createTokenRoute(tokens: AccessTokens, required: Credentials | undefined): Hono {
-  return new Hono().post('/auth/v1/token/clientCredential', async (c) => {
+  const app = new Hono();
+  app.post(TOKEN_PATH, limitBody, async (c) => {
     if (!tokenRequestSchema.safeParse(await c.req.json().catch(() => undefined)).success) {
       throw new SandboxError('INVALID_REQUEST', 'The body must be {"grant_type":"client_credentials"}');
     }
@@ -24,6 +37,8 @@ export function createTokenRoute(tokens: AccessTokens, required: Credentials | u
     const accessToken = await tokens.issue(subject);
     return c.json({ token_type: 'Bearer', access_token: accessToken, expires_in: tokens.ttlSeconds });
   });
+  app.all(TOKEN_PATH, allowOnly('POST'));
+  return app;
 }
 
 function identify(header: string | undefined, required: Credentials | undefined): string {

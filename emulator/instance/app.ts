@@ -50,7 +50,7 @@ export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
   });
 
   app.notFound((c) => {
-    const expected = c.req.path.startsWith('/api/tools/') ? 'POST' : ROUTES[c.req.path];
+    const expected = /^\/api\/tools\/[^/]+$/.test(c.req.path) ? 'POST' : ROUTES[c.req.path];
     const error = expected
       ? new SandboxError('METHOD_NOT_ALLOWED', `${c.req.path} takes ${expected}, not ${c.req.method}`)
       : new SandboxError(

@@ -30,8 +30,10 @@ export async function readBody<Schema extends z.ZodType>(
 /** One sentence that names each field and what is wrong with it. */
 export function describeIssues(error: z.ZodError): string {
   const sentences = error.issues.slice(0, 5).map((issue) => {
-    const where = issue.path.map(String).join('.');
-    return where === '' || issue.message.startsWith(where) ? issue.message : `${where}: ${issue.message}`;
+    const where = issue.path.map(String).join('.').slice(0, 100);
+    // What is wrong with the name of a record's entry stands one level down.
+    const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
+    return where === '' || message.startsWith(where) ? message : `${where}: ${message}`;
   });
   return `Invalid request: ${sentences.join('; ')}`;
 }

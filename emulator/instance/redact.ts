@@ -11,7 +11,7 @@ const PATTERNS: ReadonlyArray<[RegExp, string]> = [
   [/\b(bearer|basic)\s+[^\s'"]+/gi, '$1 ***'],
   // NAME_TOKEN=…, --password …, "secretKey": "…"
   [
-    /([\w-]*(?:secret|token|passw(?:or)?d|api_?key|access_?key|credential)[\w-]*["']?\s*[=:\s]\s*)(?:"[^"]*"|'[^']*'|[^\s'"&;|]+)/gi,
+    /([\w-]*(?:secret|token|passw(?:or)?d|api_?key|access_?key|credential)[\w-]*["']?\s*[=:\s]\s*)(?:"[^"]*"?|'[^']*'?|[^\s'"&;|]+)/gi,
     '$1***',
   ],
 ];
@@ -21,12 +21,14 @@ const PATTERNS: ReadonlyArray<[RegExp, string]> = [
  * session's secret variables and without what looks like a credential.
  */
 export function toLoggedCommand(command: string, variables: Variables): string {
-  let line = command.split('\n', 1)[0] ?? '';
   const secrets = Object.entries(variables)
     .filter(([name, value]) => SECRET_NAME.test(name) && value.length >= SHORTEST_SECRET)
     .map(([, value]) => value)
     .sort((a, b) => b.length - a.length);
-  for (const secret of secrets) line = line.replaceAll(secret, '***');
+  let text = command;
+  // Before the cut, since a secret may have several lines.
+  for (const secret of secrets) text = text.replaceAll(secret, '***');
+  let line = text.split('\n', 1)[0] ?? '';
   for (const [pattern, replacement] of PATTERNS) line = line.replace(pattern, replacement);
   return line.slice(0, FIRST_LINE_CHARACTERS);
 }
