@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { HEADER } from '../../client/wire/headers.js';
 import { conversationIdSchema } from '../../client/wire/ids.js';
 import { sessionInitInputSchema, type Variables, variablesSchema } from '../../client/wire/session.js';
@@ -81,7 +81,8 @@ export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
 
   app.put('/api/session/env', async (c) => {
     const { conversationId: fromBody, ...values } = await readBody(c, variablesSchema);
-    const workspace = workspaceOf(c.req.raw.headers, fromBody, deps);
+    // The type of the extended schema is lost with that of the tool.
+    const workspace = workspaceOf(c.req.raw.headers, fromBody as string | undefined, deps);
     c.var.trace.conversationId = workspace.conversationId;
     return c.json({ success: true, result: await setVariables(deps, values, workspace.conversationId) });
   });
@@ -96,9 +97,10 @@ export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
       );
     }
     c.var.trace.tool = tool.name;
-    const workspace = workspaceOf(c.req.raw.headers, undefined, deps);
+    const { conversationId: fromBody, ...input } = await readBody(c, strictIf(tool.input.extend(NAMED), deps));
+    // The type of the extended schema is lost with that of the tool.
+    const workspace = workspaceOf(c.req.raw.headers, fromBody as string | undefined, deps);
     c.var.trace.conversationId = workspace.conversationId;
-    const input = await readBody(c, strictIf(tool.input, deps));
     return c.json(await callTool(tool, input, workspace, deps, c.var, c.req.raw.signal));
   });
 
@@ -134,6 +136,9 @@ async function callTool(
 }
 
 const NEVER = new AbortController().signal;
+
+/** Every body may name the conversation. */
+const NAMED = { conversationId: z.string({ error: 'conversationId must be a string' }).optional() };
 
 /** The conversation is named by `X-Conversation-Id`, else `X-Scope-Id`, else by the body. */
 function workspaceOf(headers: Headers, fromBody: string | undefined, deps: InstanceDeps): Workspace {

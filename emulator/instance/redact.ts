@@ -3,6 +3,8 @@ import type { Variables } from '../../client/wire/session.js';
 const SECRET_NAME = /SECRET|TOKEN|KEY|PASSWORD|PASSWD|CREDENTIAL|AUTH/i;
 const SHORTEST_SECRET = 4;
 const FIRST_LINE_CHARACTERS = 200;
+/** The patterns look no further, since their time grows with the square of the length. */
+const EXAMINED_CHARACTERS = 10 * FIRST_LINE_CHARACTERS;
 
 const PATTERNS: ReadonlyArray<[RegExp, string]> = [
   // user:password@ in a URL
@@ -28,7 +30,7 @@ export function toLoggedCommand(command: string, variables: Variables): string {
   let text = command;
   // Before the cut, since a secret may have several lines.
   for (const secret of secrets) text = text.replaceAll(secret, '***');
-  let line = text.split('\n', 1)[0] ?? '';
+  let line = (text.split('\n', 1)[0] ?? '').slice(0, EXAMINED_CHARACTERS);
   for (const [pattern, replacement] of PATTERNS) line = line.replace(pattern, replacement);
   return line.slice(0, FIRST_LINE_CHARACTERS);
 }

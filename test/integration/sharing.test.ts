@@ -118,13 +118,15 @@ describeModes('conversations of one environment', (emulator, mode) => {
     expect((await before.bash('pwd')).output).toBe(`/tmp/workspace/${conversation}\n`);
   });
 
-  it('takes the conversation from X-Scope-Id, and from the body of session/init', async () => {
+  it('takes the conversation from X-Scope-Id, and from the body', async () => {
     const env = randomId();
     const plain = callerFor(emulator(), env);
     const scoped = await plain.json('POST', '/api/session/init', {}, { 'X-Scope-Id': 'scoped' });
     expect(scoped.body).toMatchObject({ workspace: `/tmp/workspace/${env}/scoped` });
     const named = await plain.json('POST', '/api/session/init', { conversationId: 'named' });
     expect(named.body).toMatchObject({ workspace: `/tmp/workspace/${env}/named` });
+    const command = await plain.json('POST', '/api/tools/bash', { command: 'pwd', conversationId: 'named' });
+    expect(command.body).toMatchObject({ result: { output: `/tmp/workspace/${env}/named\n` } });
   });
 
   it('keeps two functions with the same session id apart, and serves the default one at the root too', async () => {

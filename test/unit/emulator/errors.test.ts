@@ -15,7 +15,7 @@ describe('an expected error', () => {
     ['INSTANCE_START_FAILED', 443],
     ['INSTANCE_CRASHED', 443],
     ['INTERNAL', 500],
-    ['NOT_IMPLEMENTED', 501],
+    ['SESSION_STARTING', 503],
     ['SHUTTING_DOWN', 503],
   ] as const)('%s has status %i', (code, status) => {
     expect(new SandboxError(code, 'text').status).toBe(status);

@@ -35,4 +35,8 @@ describe('a command as the log shows it', () => {
     const shown = toLoggedCommand(`${'x'.repeat(195)} s3cr3t-value`, { MY_SECRET: 's3cr3t-value' });
     expect(shown).toBe(`${'x'.repeat(195)} ***`);
   });
+
+  it('looks at a line of a megabyte no further than it is shown', () => {
+    expect(toLoggedCommand('a'.repeat(1_000_000), {})).toBe('a'.repeat(200));
+  });
 });
