@@ -87,7 +87,12 @@ export type Caller = {
 };
 
 /** Speaks to an emulator as one conversation does, in plain HTTP. */
-export function callerFor(emulator: Emulator, sessionId: string, conversationId?: string, prefix = ''): Caller {
+export function callerFor(
+  emulator: Pick<Emulator, 'url'>,
+  sessionId: string,
+  conversationId?: string,
+  prefix = '',
+): Caller {
   const identity = {
     'X-Cloudbase-Session-Id': sessionId,
     ...(conversationId === undefined ? {} : { 'X-Conversation-Id': conversationId }),
@@ -126,6 +131,22 @@ export function callerFor(emulator: Emulator, sessionId: string, conversationId?
       return body as { workspace: string };
     },
   };
+}
+
+/** A session as `/_emulator/state` describes it. */
+export type SessionState = {
+  sessionId: string;
+  state: string;
+  instance: { id: string; pid: number } | null;
+  /** Session root on the host. */
+  hostPath: string;
+};
+
+export async function stateOf(emulator: Pick<Emulator, 'url'>, sessionId: string): Promise<SessionState> {
+  const { sessions } = (await (await fetch(`${emulator.url}/_emulator/state`)).json()) as { sessions: SessionState[] };
+  const found = sessions.find((session) => session.sessionId === sessionId);
+  if (!found) throw new Error(`the emulator knows no session ${sessionId}`);
+  return found;
 }
 
 /** Polls until `condition` holds; fails with `what` when it does not within the deadline. */
