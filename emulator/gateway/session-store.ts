@@ -70,10 +70,17 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
   async function bringBack(directory: string, key: SessionKey): Promise<void> {
     await mkdir(sessionDirectory(key), { recursive: true });
     const moves = [
-      [path.join(directory, 'tmp', 'workspace', key.sessionId), path.join(sessionDirectory(key), 'workspace')],
-      [path.join(directory, 'home', HOME_NAME), path.join(sessionDirectory(key), 'home')],
-    ] as const;
-    for (const [from, to] of moves) if (await isDirectory(from)) await moveAside(to).then(() => rename(from, to));
+      { parent: path.join(directory, 'tmp', 'workspace'), name: key.sessionId, to: 'workspace' },
+      { parent: path.join(directory, 'home'), name: HOME_NAME, to: 'home' },
+    ];
+    for (const { parent, name, to } of moves) {
+      const from = path.join(parent, name);
+      // Commands own both levels; through a link in the place of either, the host's files would be moved.
+      if ((await isDirectory(parent)) && (await isDirectory(from)))
+        await moveAside(path.join(sessionDirectory(key), to)).then(() =>
+          rename(from, path.join(sessionDirectory(key), to)),
+        );
+    }
   }
 
   async function detach(directory: string): Promise<void> {

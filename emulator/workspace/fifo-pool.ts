@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { execa } from 'execa';
@@ -16,11 +17,13 @@ export type Pipe = { readFd: number; writeFd: number };
  */
 export function createFifoPool(directory: string, batchSize = 16) {
   let ready: string[] = [];
-  let made = 0;
   let refilling: Promise<void> | undefined;
 
   async function refill(): Promise<void> {
-    const batch = Array.from({ length: batchSize }, () => path.join(directory, `fifo-${process.pid}-${made++}`));
+    // Commands can write here too: a name that could be guessed could be taken.
+    const batch = Array.from({ length: batchSize }, () =>
+      path.join(directory, `fifo-${randomBytes(8).toString('hex')}`),
+    );
     await execa('mkfifo', ['-m', '600', ...batch]);
     ready = ready.concat(batch);
   }

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, rmSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -151,7 +152,7 @@ function spawnShell(request: CommandRequest, callId: string, outputFd: number, s
   if (Buffer.byteLength(request.command) <= LONGEST_ARGUMENT_BYTES) {
     return spawn('/bin/bash', ['-c', request.command], { ...options, stdio: ['ignore', outputFd, outputFd] });
   }
-  const commandFd = openUnlinked(path.join(scratchDirectory, callId), request.command);
+  const commandFd = openUnlinked(scratchDirectory, request.command);
   try {
     // Words are expanded before redirections are made, so the command itself never sees descriptor 3.
     const load = 'eval "$(</dev/fd/3)" 3<&-';
@@ -162,7 +163,8 @@ function spawnShell(request: CommandRequest, callId: string, outputFd: number, s
 }
 
 /** A file without a name: nothing is left of it when its last reader is gone, however that happens. */
-function openUnlinked(name: string, content: string): number {
+function openUnlinked(directory: string, content: string): number {
+  const name = path.join(directory, randomBytes(8).toString('hex')); // commands could take one that can be guessed
   writeFileSync(name, content, { flag: 'wx', mode: 0o600 });
   try {
     return openSync(name, constants.O_RDONLY | constants.O_NOFOLLOW);

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import type { Mode } from './emulator.js';
 
 export const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const MAIN = path.join(PROJECT_ROOT, 'dist/emulator/main.js');
+export const MAIN = path.join(PROJECT_ROOT, 'dist/emulator/main.js');
 
 /** One line of the JSON log. */
 export type LogLine = Record<string, unknown> & { event?: string; msg?: string };
@@ -15,6 +16,8 @@ export type RunningCli = {
   pid: number;
   /** Everything on standard output so far that was JSON. */
   lines: LogLine[];
+  /** Everything on both outputs so far. */
+  output(): string;
   stderr(): string;
   /** Resolves with the first line, also an earlier one, that matches; rejects when the program ends before. */
   line(matches: (line: LogLine) => boolean): Promise<LogLine>;
@@ -22,7 +25,13 @@ export type RunningCli = {
   ended: Promise<number | NodeJS.Signals>;
 };
 
-type SpawnOptions = { env?: NodeJS.ProcessEnv; file?: string; args?: string[]; stdio?: Array<'pipe' | number> };
+type SpawnOptions = {
+  env?: NodeJS.ProcessEnv;
+  /** Program and first arguments; this Node and the built command line by default. */
+  program?: [string, ...string[]];
+  /** Redirections in bash's syntax, made before the program starts: descriptors that it inherits. */
+  redirections?: string;
+};
 
 /**
  * Starts the command line as a user does. What still runs when the test is over is killed.
@@ -31,22 +40,25 @@ type SpawnOptions = { env?: NodeJS.ProcessEnv; file?: string; args?: string[]; s
  */
 export function runCli(
   argv: string[],
-  { env = process.env, file = process.execPath, args = [MAIN], stdio = [] }: SpawnOptions = {},
+  { env = process.env, program = [process.execPath, MAIN], redirections = '' }: SpawnOptions = {},
 ): RunningCli {
-  const child = spawn(file, [...args, ...argv], {
+  const child = spawn('/bin/bash', ['-c', `exec "$@" ${redirections}`, 'bash', ...program, ...argv], {
     cwd: PROJECT_ROOT,
     env,
-    stdio: ['ignore', 'pipe', 'pipe', ...stdio],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: LogLine[] = [];
   const waiting = new Set<() => void>();
   let pending = '';
   let stderr = '';
+  let output = '';
   child.stderr?.on('data', (chunk) => {
     stderr += chunk;
+    output += chunk;
   });
   child.stdout?.on('data', (chunk) => {
     pending += chunk;
+    output += chunk;
     const complete = pending.split('\n');
     pending = complete.pop() ?? '';
     for (const line of complete) if (line.startsWith('{')) lines.push(JSON.parse(line));
@@ -62,6 +74,7 @@ export function runCli(
     child,
     pid: child.pid ?? 0,
     lines,
+    output: () => output,
     stderr: () => stderr,
     ended,
     line(matches) {
@@ -86,4 +99,9 @@ export async function startCli(
   const cli = runCli(['--port', '0', '--log', 'json', ...argv], options);
   const ready = await cli.line((line) => line.event === 'ready');
   return { ...cli, url: String(ready.url), ready };
+}
+
+/** Arguments for an emulator of one test: nothing kept, the mode asked for. */
+export function argvFor(mode: Mode): string[] {
+  return ['--ephemeral', '--isolation', mode === 'none' ? 'none' : 'require'];
 }

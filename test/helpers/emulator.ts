@@ -133,6 +133,22 @@ export function callerFor(
   };
 }
 
+/** A session as `/_emulator/state` describes it. */
+export type SessionState = {
+  sessionId: string;
+  state: string;
+  instance: { id: string; pid: number } | null;
+  /** Session root on the host. */
+  hostPath: string;
+};
+
+export async function stateOf(emulator: Pick<Emulator, 'url'>, sessionId: string): Promise<SessionState> {
+  const { sessions } = (await (await fetch(`${emulator.url}/_emulator/state`)).json()) as { sessions: SessionState[] };
+  const found = sessions.find((session) => session.sessionId === sessionId);
+  if (!found) throw new Error(`the emulator knows no session ${sessionId}`);
+  return found;
+}
+
 /** Polls until `condition` holds; fails with `what` when it does not within the deadline. */
 export async function eventually(
   what: string,

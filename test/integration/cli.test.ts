@@ -24,7 +24,7 @@ describe('scf-sandbox start', () => {
   });
 
   it('starts by npm start, as the README says', async () => {
-    const cli = await startCli(['--data-dir', `${tempDir()}/npm`], { file: 'npm', args: ['start', '--'] });
+    const cli = await startCli(['--data-dir', `${tempDir()}/npm`], { program: ['npm', 'start', '--'] });
     expect((await fetch(`${cli.url}/health`)).status).toBe(200);
     // npm passes the signal on to the emulator.
     cli.child.kill('SIGTERM');
@@ -149,7 +149,7 @@ describe('stopping', () => {
 
 describe('npm run demo', () => {
   it('tells the story to its end', async () => {
-    const demo = runCli([], { args: [`${PROJECT_ROOT}/dist/fixtures/demo/main.js`] });
+    const demo = runCli([], { program: [process.execPath, `${PROJECT_ROOT}/dist/fixtures/demo/main.js`] });
     let text = '';
     demo.child.stdout?.on('data', (chunk) => {
       text += chunk;

@@ -1,6 +1,6 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { startCli } from '../helpers/cli.js';
 import { eventually, randomId } from '../helpers/emulator.js';
-import { startCli } from '../helpers/spawned-cli.js';
 import { askForToken, basic, callWith, fetchToken } from '../helpers/tokens.js';
 
 const SECRETS = {
@@ -21,10 +21,7 @@ const COMMANDS = [
 
 describe('the log of the command line', () => {
   it('says what happened and holds no token and no secret', async () => {
-    const cli = await startCli('--auth', 'strict');
-    let stopped: Promise<void> | undefined;
-    const stop = () => (stopped ??= cli.stop());
-    onTestFinished(stop);
+    const cli = await startCli(['--ephemeral', '--auth', 'strict']);
     const session = randomId('log');
     const pair = basic(`AKID:${SECRETS.secretKey}`);
     const token = await fetchToken(cli.url, `AKID:${SECRETS.secretKey}`);
@@ -42,9 +39,10 @@ describe('the log of the command line', () => {
     const env = { TENCENTCLOUD_SECRETKEY: SECRETS.variable, DEPLOY_KEY: SECRETS.severalLines };
     await call('/api/session/init', { env });
     for (const command of COMMANDS) await call('/api/tools/bash', { command });
-    const logged = () => cli.lines().filter(({ path }) => path === '/api/tools/bash');
+    const logged = () => cli.lines.filter(({ path }) => path === '/api/tools/bash');
     await eventually('every command is logged', () => logged().length === COMMANDS.length);
-    await stop();
+    cli.child.kill('SIGTERM');
+    await cli.ended;
 
     expect(logged().map(({ command }) => command)).toEqual([
       'echo ***',
@@ -55,6 +53,6 @@ describe('the log of the command line', () => {
     ]);
     const secrets = [token, pair, ...Object.values(SECRETS).flatMap((secret) => secret.split('\n'))];
     for (const secret of secrets) expect(cli.output()).not.toContain(secret);
-    expect(cli.lines().filter(({ level }) => level === 'error')).toEqual([]);
+    expect(cli.lines.filter(({ level }) => level === 'error')).toEqual([]);
   });
 });
