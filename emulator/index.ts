@@ -23,6 +23,7 @@ import type { Credentials } from './gateway/token-route.js';
 import { chooseLauncher } from './isolation/choose-launcher.js';
 import { readHostSettings } from './isolation/instance-environment.js';
 import type { IsolationMode } from './isolation/launcher.js';
+import { leadsThroughLink } from './links.js';
 import { createLog, type Log } from './log.js';
 
 export type { EmulatorOptions } from './config.js';
@@ -228,14 +229,11 @@ function toUrl(host: string, server: Server): string {
 function toSessionView({ key, conversations, generations, instance }: Session): SessionView {
   if (!instance) return { ...key, conversations, generations };
   const { id, pid, place } = instance;
-  return {
-    ...key,
-    conversations,
-    generations,
-    instance: { id, pid, hostWorkspace: place.hostWorkspace, sessionRoot: place.sessionRoot },
-  };
+  const { base, hostWorkspace, sessionRoot } = place;
+  return { ...key, conversations, generations, instance: { id, pid, base, hostWorkspace, sessionRoot } };
 }
 
 function toWatchedRoot({ key, instance }: Session) {
-  return instance ? [{ ...key, directory: instance.place.hostWorkspace }] : [];
+  if (!instance || leadsThroughLink(instance.place.base, instance.place.hostWorkspace)) return [];
+  return [{ ...key, directory: instance.place.hostWorkspace }];
 }

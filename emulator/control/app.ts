@@ -7,6 +7,7 @@ import { conversationIdSchema } from '../../client/wire/ids.js';
 import { isLoopback } from '../config.js';
 import { SandboxError } from '../errors.js';
 import type { Events, FileEvent } from '../events.js';
+import { leadsThroughLink } from '../links.js';
 import { allowOnly } from '../method-not-allowed.js';
 import { descendantsOf, readMemoryBytes, snapshotProcesses } from '../processes.js';
 import type { FileWatch } from './file-watch.js';
@@ -18,7 +19,7 @@ export type SessionView = {
   /** Conversations that requests named. */
   conversations: Iterable<string>;
   generations: number;
-  instance?: { id: string; pid: number | undefined; hostWorkspace: string; sessionRoot: string };
+  instance?: { id: string; pid: number | undefined; base: string; hostWorkspace: string; sessionRoot: string };
 };
 
 export type ControlDeps = {
@@ -104,7 +105,7 @@ async function describeSession(session: SessionView, processes: ReturnType<typeo
     };
   const pids = instance.pid === undefined ? [] : [instance.pid, ...descendantsOf(instance.pid, processes)];
   const memoryBytes = pids.reduce((sum, pid) => sum + readMemoryBytes(pid), 0);
-  const names = new Set([...session.conversations, ...(await listConversations(instance.hostWorkspace))]);
+  const names = new Set([...session.conversations, ...(await listConversations(instance))]);
   return {
     functionName,
     sessionId,
@@ -120,7 +121,8 @@ async function describeSession(session: SessionView, processes: ReturnType<typeo
   };
 }
 
-async function listConversations(hostWorkspace: string): Promise<string[]> {
+async function listConversations({ base, hostWorkspace }: { base: string; hostWorkspace: string }): Promise<string[]> {
+  if (leadsThroughLink(base, hostWorkspace)) return [];
   const entries = await readdir(hostWorkspace, { withFileTypes: true }).catch(() => []);
   return entries
     .filter((entry) => entry.isDirectory() && conversationIdSchema.safeParse(entry.name).success)

@@ -6,6 +6,7 @@ import { DEFAULT_FUNCTION_NAME, functionNameSchema, sessionIdSchema } from '../.
 import { systemErrorCode } from '../errors.js';
 import type { IsolationMode } from '../isolation/launcher.js';
 import { endLeftovers } from '../isolation/leftovers.js';
+import { leadsThroughLink } from '../links.js';
 import type { SessionKey } from './session-key.js';
 
 /** Where all workspaces are, as commands see them. Evidence: recorded (a real run). */
@@ -18,6 +19,8 @@ export type InstancePlace = {
   home: string;
   /** Session root on the host. */
   hostWorkspace: string;
+  /** The directory above the session root that commands cannot put a link in the place of. */
+  base: string;
   /** Session root as the instance sees it. */
   sessionRoot: string;
 };
@@ -27,7 +30,8 @@ export type InstancePlace = {
  *
  * Namespace mode: `<dataDir>/instances/<id>/` is what an instance sees. A session's workspace and home
  * are renamed in when the instance gets the session and back to `<dataDir>/sessions/` when it ends, so
- * at any moment they are at exactly one place.
+ * at any moment they are at exactly one place. Where a command has moved the workspace away, the whole
+ * instance goes to `<dataDir>/trash/`.
  *
  * Mode none: the workspace is really `/tmp/workspace/<session>`. What is there already is adopted and
  * never moved or deleted.
@@ -35,6 +39,7 @@ export type InstancePlace = {
 export function createSessionStore(dataDir: string, mode: IsolationMode) {
   const instances = path.join(dataDir, 'instances');
   const sessions = path.join(dataDir, 'sessions');
+  const trash = path.join(dataDir, 'trash');
   const made = new Set<string>();
 
   const sessionDirectory = (key: SessionKey) => path.join(sessions, key.functionName, key.sessionId);
@@ -55,7 +60,7 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
       await detach(directory);
       throw error;
     }
-    return { directory, tmp, home: homes, hostWorkspace, sessionRoot: `${WORKSPACE_ROOT}/${key.sessionId}` };
+    return { directory, tmp, home: homes, hostWorkspace, base: tmp, sessionRoot: `${WORKSPACE_ROOT}/${key.sessionId}` };
   }
 
   async function attachPlain(key: SessionKey, directory: string): Promise<InstancePlace> {
@@ -64,27 +69,31 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
     const home = path.join(sessionDirectory(key), 'home');
     const tmp = path.join(directory, 'tmp');
     await Promise.all([mkdir(home, { recursive: true }), mkdir(tmp, { recursive: true })]);
-    return { directory, tmp, home, hostWorkspace, sessionRoot: hostWorkspace };
+    return { directory, tmp, home, hostWorkspace, base: path.dirname(WORKSPACE_ROOT), sessionRoot: hostWorkspace };
   }
 
   async function bringBack(directory: string, key: SessionKey): Promise<void> {
     await mkdir(sessionDirectory(key), { recursive: true });
-    const moves = [
-      { parent: path.join(directory, 'tmp', 'workspace'), name: key.sessionId, to: 'workspace' },
-      { parent: path.join(directory, 'home'), name: HOME_NAME, to: 'home' },
-    ];
-    for (const { parent, name, to } of moves) {
-      const from = path.join(parent, name);
-      // Commands own both levels; through a link in the place of either, the host's files would be moved.
-      if ((await isDirectory(parent)) && (await isDirectory(from)))
-        await moveAside(path.join(sessionDirectory(key), to)).then(() =>
-          rename(from, path.join(sessionDirectory(key), to)),
-        );
-    }
+    const tmp = path.join(directory, 'tmp');
+    const homes = path.join(directory, 'home');
+    const workspaceReturned = await bringBackOne(
+      tmp,
+      `workspace/${key.sessionId}`,
+      path.join(sessionDirectory(key), 'workspace'),
+    );
+    await bringBackOne(homes, HOME_NAME, path.join(sessionDirectory(key), 'home'));
+    // A command moved or replaced it; what it made of it is still somewhere in here.
+    const isKept = workspaceReturned || (await isDirectory(path.join(sessionDirectory(key), 'workspace')));
+    if (!isKept) await moveToTrash(directory);
+  }
+
+  async function moveToTrash(directory: string): Promise<void> {
+    await mkdir(trash, { recursive: true });
+    await rename(directory, path.join(trash, path.basename(directory)));
   }
 
   async function detach(directory: string): Promise<void> {
-    const owner = mode === 'namespace' ? await readOwner(directory) : undefined;
+    const owner = await readOwner(directory);
     if (owner) await bringBack(directory, owner);
     await removeTree(directory);
   }
@@ -104,9 +113,7 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
       for (const name of await readdir(instances).catch(() => [])) {
         const directory = path.join(instances, name);
         await endLeftovers(name);
-        const owner = await readOwner(directory);
-        if (owner) await bringBack(directory, owner);
-        await removeTree(directory);
+        await detach(directory);
       }
     },
 
@@ -150,6 +157,15 @@ async function removeTree(directory: string): Promise<void> {
   );
 }
 
+/** @returns False when what is there is not a directory, or is reached through a link. */
+async function bringBackOne(base: string, name: string, to: string): Promise<boolean> {
+  const from = path.join(base, name);
+  if (leadsThroughLink(base, from) || !(await isDirectory(from))) return false;
+  await moveAside(to);
+  await rename(from, to);
+  return true;
+}
+
 async function moveOrMake(from: string, to: string): Promise<void> {
   if (await isDirectory(from)) await rename(from, to);
   else await mkdir(to);
@@ -166,6 +182,11 @@ async function makeOrAdopt(name: string): Promise<boolean> {
     await mkdir(name);
     return true;
   } catch (error) {
+    // Another emulator of this machine has just removed the root, which was empty.
+    if (systemErrorCode(error) === 'ENOENT') {
+      await makeOrAdopt(path.dirname(name));
+      return makeOrAdopt(name);
+    }
     if (systemErrorCode(error) !== 'EEXIST') throw error;
     if (await isDirectory(name)) return false;
     throw new Error(`${name} exists and is not a directory; remove it or use namespace isolation`);

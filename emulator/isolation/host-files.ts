@@ -63,9 +63,14 @@ export function systemArgs(): string[] {
     if (stats?.isSymbolicLink()) args.push('--symlink', readlinkSync(directory), directory);
     else if (stats?.isDirectory()) args.push('--ro-bind', directory, directory);
   }
-  args.push('--perms', '0755', '--dir', '/etc');
+  args.push(...openDirectories('/etc', '/etc/pki', '/etc/pki/tls', '/etc/ssl'));
   for (const entry of ETC_ENTRIES) args.push('--ro-bind-try', `/etc/${entry}`, `/etc/${entry}`);
   return args;
+}
+
+/** Directories that every user inside may enter; bubblewrap would make them for root alone. */
+function openDirectories(...directories: string[]): string[] {
+  return directories.flatMap((directory) => ['--perms', '0755', '--dir', directory]);
 }
 
 /** bubblewrap arguments that show certificates which the environment names and the system part lacks. */
@@ -85,7 +90,8 @@ export function nodeView(): NodeView {
   const node = realpathSync(process.execPath);
   if (isVisible(node)) return { node, args: [] };
   const root = `${EMULATOR_ROOT}/node`;
-  const args = ['--ro-bind', node, `${root}/bin/node`];
+  const directories = openDirectories(root, `${root}/bin`, `${root}/lib`, `${root}/lib/node_modules`);
+  const args = [...directories, '--ro-bind', node, `${root}/bin/node`];
   const npm = path.resolve(path.dirname(node), '../lib/node_modules/npm');
   if (existsSync(npm)) {
     args.push('--ro-bind', npm, `${root}/lib/node_modules/npm`);

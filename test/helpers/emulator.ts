@@ -137,6 +137,7 @@ export function callerFor(
 export type SessionState = {
   sessionId: string;
   state: string;
+  generations: number;
   instance: { id: string; pid: number } | null;
   /** Session root on the host. */
   hostPath: string;

@@ -3,17 +3,20 @@ import { readdir } from 'node:fs/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { createEmulator, type Emulator } from '../../dist/emulator/index.js';
 import { startCli } from '../helpers/cli.js';
-import { callerFor, describeModes, eventually, optionsFor, randomId, useTempDir } from '../helpers/emulator.js';
-
-type State = {
-  sessions: Array<{ sessionId: string; generations: number; instance: { id: string; pid: number } | null }>;
-};
+import {
+  callerFor,
+  describeModes,
+  eventually,
+  optionsFor,
+  randomId,
+  stateOf,
+  useTempDir,
+} from '../helpers/emulator.js';
 
 async function instanceOf(emulator: Pick<Emulator, 'url'>, sessionId: string) {
-  const state = (await (await fetch(`${emulator.url}/_emulator/state`)).json()) as State;
-  const session = state.sessions.find((candidate) => candidate.sessionId === sessionId);
-  if (!session?.instance) throw new Error(`no instance of ${sessionId}`);
-  return { ...session.instance, generations: session.generations };
+  const { instance, generations } = await stateOf(emulator, sessionId);
+  if (!instance) throw new Error(`no instance of ${sessionId}`);
+  return { ...instance, generations };
 }
 
 /** Open descriptors of this process that are sockets, pipes or files, and not its own plumbing. */

@@ -46,7 +46,14 @@ describe('a request on its way to an instance', () => {
   });
 
   function instanceAt(socket: string): InstanceProcess {
-    const place = { directory, tmp: directory, home: directory, hostWorkspace: directory, sessionRoot: '/tmp' };
+    const place = {
+      directory,
+      tmp: directory,
+      home: directory,
+      hostWorkspace: directory,
+      base: directory,
+      sessionRoot: '/tmp',
+    };
     const life = { ended: Promise.resolve(), stop: async () => {}, kill: () => {} };
     return { id: 'i1', pid: undefined, place, socketPath: path.join(directory, socket), agent, ...life };
   }
