@@ -1,17 +1,29 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { openSync, readdirSync, readFileSync } from 'node:fs';
 
 const CLOSE_ON_EXEC = 0o2000000;
 
 /**
  * `stdio` entries that cover every descriptor which this process was itself started with and would
  * pass on: an open file or directory of the developer's shell would be a hole in the wall. Node's own
- * descriptors close by themselves.
+ * descriptors close by themselves. Above the third, `ignore` would leave an inherited descriptor as it
+ * is, so each is covered by `/dev/null`; without gaps, since a Node that is started with them closes
+ * such a row for its own children.
  *
  * @param from Number of the first descriptor that the caller does not set itself.
  */
-export function coverInherited(from: number): 'ignore'[] {
+export function coverInherited(from: number): number[] {
   const highest = Math.max(from - 1, ...inheritableDescriptors());
-  return Array.from({ length: highest - from + 1 }, () => 'ignore');
+  if (highest < from) return [];
+  const cover = openNothing();
+  return Array.from({ length: highest - from + 1 }, () => cover);
+}
+
+let nothing: number | undefined;
+
+/** One descriptor of `/dev/null` for the life of this process. */
+function openNothing(): number {
+  nothing ??= openSync('/dev/null', 'r');
+  return nothing;
 }
 
 function inheritableDescriptors(): number[] {
