@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, constants, openSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, openSync, readSync, rmSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { constants as systemConstants } from 'node:os';
 import path from 'node:path';
 import { finished } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { systemErrorCode } from '../errors.js';
 import { CALL_VARIABLE, type Call, isCallAlive, terminateCall } from './call-processes.js';
 import type { FifoPool } from './fifo-pool.js';
 import { createOutputWindow, type OutputWindow } from './output-window.js';
@@ -94,6 +95,7 @@ async function supervise(
     const stopped = typeof first === 'string';
     if (stopped) await terminateCall(call, graceMs);
     await Promise.race([output.ended, delay(stopped ? graceMs : BACKGROUND_GRACE_MS)]);
+    output.catchUp();
     const { text, truncated, omittedBytes } = output.window.read();
     return {
       exitCode: stopped ? null : first,
@@ -173,16 +175,30 @@ function openUnlinked(directory: string, content: string): number {
   }
 }
 
-type CommandOutput = { window: OutputWindow; ended: Promise<void>; drain(): void };
+type CommandOutput = { window: OutputWindow; ended: Promise<void>; catchUp(): void; drain(): void };
+
+/** Most that a pipe holds, unless root makes it hold more. */
+const PIPE_CAPACITY_BYTES = 1024 * 1024;
 
 function readOutput(readFd: number, limitBytes: number): CommandOutput {
   const window = createOutputWindow(limitBytes);
   const socket = new Socket({ fd: readFd, readable: true, writable: false });
   const keep = (chunk: Buffer) => window.push(chunk);
+  let open = true; // after its end the descriptor is closed and its number may name another file
   socket.on('data', keep);
+  socket.once('end', () => {
+    open = false;
+  });
   return {
     window,
     ended: finished(socket).catch(() => {}),
+    /**
+     * Takes what is in the pipe by now. In a busy instance the grace may be over before the loop comes
+     * to read, and a command's own output would be lost.
+     */
+    catchUp() {
+      if (open && !socket.destroyed) readAvailable(readFd, PIPE_CAPACITY_BYTES, keep);
+    },
     /** Reads on without keeping anything, for as long as somebody writes. */
     drain() {
       socket.off('data', keep);
@@ -190,6 +206,21 @@ function readOutput(readFd: number, limitBytes: number): CommandOutput {
       socket.unref();
     },
   };
+}
+
+/** Reads without waiting; at most `limitBytes`, since somebody may write as fast as this reads. */
+function readAvailable(fd: number, limitBytes: number, keep: (chunk: Buffer) => void): void {
+  try {
+    for (let total = 0; total < limitBytes; ) {
+      const chunk = Buffer.alloc(65_536);
+      const length = readSync(fd, chunk);
+      if (length === 0) return;
+      total += length;
+      keep(chunk.subarray(0, length));
+    }
+  } catch (error) {
+    if (systemErrorCode(error) !== 'EAGAIN') throw error;
+  }
 }
 
 /** Resolves with the exit code as a shell reports it; rejects when the shell could not be started. */
