@@ -5,7 +5,7 @@ import { z } from 'zod';
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** Every setting of the emulator, with its default. The command line has the same names in kebab case. */
-export const configSchema = z.strictObject({
+const configSchema = z.strictObject({
   /** Address to listen on. Any but loopback forces `auth: 'strict'`. */
   host: z.string().min(1).default('127.0.0.1'),
   /** 0 takes a free port. */

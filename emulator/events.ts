@@ -26,7 +26,7 @@ export type SessionEvent = {
 };
 
 /** `ready` with an empty path says that changes below the session root are reported from now on. */
-export type FileChange = 'ready' | 'add' | 'addDir' | 'change' | 'unlink' | 'unlinkDir';
+type FileChange = 'ready' | 'add' | 'addDir' | 'change' | 'unlink' | 'unlinkDir';
 
 export type FileEvent = {
   functionName: string;

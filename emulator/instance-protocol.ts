@@ -46,12 +46,11 @@ export type ToInstance = z.infer<typeof toInstanceSchema>;
 export type FromInstance = z.infer<typeof fromInstanceSchema>;
 
 /**
- * Response header by which an instance tells the gateway what its log line should say, as
- * percent-encoded JSON. The gateway removes it; clients never see it.
+ * Response header by which an instance tells the gateway what its log line should say. The gateway removes it; clients never see it.
  */
 export const TRACE_HEADER = 'x-instance-trace';
 
-export const traceSchema = z.object({
+const traceSchema = z.object({
   conversationId: z.string().max(128).optional(),
   tool: z.string().max(64).optional(),
   command: z.string().max(200).optional(),
@@ -65,3 +64,16 @@ export const traceSchema = z.object({
 
 /** What the instance knows about one request and the gateway logs. */
 export type Trace = z.infer<typeof traceSchema>;
+
+export function encodeTrace(trace: Trace): string {
+  return Buffer.from(JSON.stringify(trace)).toString('base64url');
+}
+
+/** Empty for anything that is not an encoded trace. */
+export function decodeTrace(encoded: string): Trace {
+  try {
+    return traceSchema.safeParse(JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))).data ?? {};
+  } catch {
+    return {};
+  }
+}

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** Default and longest time for one command, in milliseconds. Evidence: assumed (function timeout: 900 s). */
 export const BASH_DEFAULT_TIMEOUT_MS = 120_000;
-export const BASH_MAX_TIMEOUT_MS = 900_000;
+const BASH_MAX_TIMEOUT_MS = 900_000;
 
 /** Bytes of output that one answer holds. Evidence: client-seen ("about 45 KB"), exact value assumed. */
 export const BASH_OUTPUT_LIMIT_BYTES = 45_000;

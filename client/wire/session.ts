@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /** Bounds that keep a command's environment below what the kernel accepts. Evidence: emulator-only. */
-export const VARIABLE_VALUE_LIMIT_BYTES = 32 * 1024;
-export const VARIABLES_LIMIT_BYTES = 256 * 1024;
+const VARIABLE_VALUE_LIMIT_BYTES = 32 * 1024;
+const VARIABLES_LIMIT_BYTES = 256 * 1024;
 
 const variableValueSchema = z
   .string({ error: 'a variable must be a string' })
@@ -41,15 +41,3 @@ export const sessionInitAnswerSchema = z.looseObject({
     restored: z.boolean(),
   }),
 });
-
-export type SessionInitAnswer = z.infer<typeof sessionInitAnswerSchema>;
-
-/**
- * Answer of `PUT /api/session/env`, whose body is a flat map of variables beside which `conversationId`
- * may stand. `result` lists the names only. Evidence: `success` client-seen, `result` emulator-only. */
-export const sessionEnvAnswerSchema = z.looseObject({
-  success: z.literal(true),
-  result: z.looseObject({ set: z.array(z.string()), ignored: z.array(z.string()) }),
-});
-
-export type SessionEnvAnswer = z.infer<typeof sessionEnvAnswerSchema>;

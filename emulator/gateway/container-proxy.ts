@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { HEADER } from '../../client/wire/headers.js';
 import { SandboxError } from '../errors.js';
 import type { RequestRecord } from '../events.js';
-import { TRACE_HEADER, traceSchema } from '../instance-protocol.js';
+import { decodeTrace, TRACE_HEADER } from '../instance-protocol.js';
 import type { InstanceProcess } from './instance-process.js';
 
 /** Largest request body, in bytes. Evidence: client-seen for events (6 MB), assumed for web functions. */
@@ -187,10 +187,7 @@ function withoutHopByHop(headers: IncomingHttpHeaders): IncomingHttpHeaders {
 }
 
 function takeTrace(headers: IncomingHttpHeaders, record: RequestRecord): void {
-  try {
-    const trace = traceSchema.safeParse(JSON.parse(decodeURIComponent(String(headers[TRACE_HEADER] ?? '{}'))));
-    if (trace.success) Object.assign(record, trace.data);
-  } catch {
-    // An instance that writes nonsense here spoils its own log line only.
-  }
+  const trace = headers[TRACE_HEADER];
+  // An instance that writes nonsense here spoils its own log line only.
+  if (typeof trace === 'string') Object.assign(record, decodeTrace(trace));
 }

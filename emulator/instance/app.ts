@@ -4,7 +4,7 @@ import { HEADER } from '../../client/wire/headers.js';
 import { conversationIdSchema } from '../../client/wire/ids.js';
 import { sessionInitInputSchema, type Variables, variablesSchema } from '../../client/wire/session.js';
 import { SandboxError, toErrorBody, toSandboxError } from '../errors.js';
-import { type Assignment, TRACE_HEADER, type Trace } from '../instance-protocol.js';
+import { type Assignment, encodeTrace, TRACE_HEADER, type Trace } from '../instance-protocol.js';
 import { acceptVariables, type SessionVariables } from '../session-variables.js';
 import { type Tool, ToolFailure } from '../tools/define-tool.js';
 import { findTool, toolNames } from '../tools/registry.js';
@@ -40,7 +40,7 @@ export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
     c.set('requestId', c.req.header(HEADER.requestId) ?? 'none');
     c.set('trace', {});
     await next();
-    c.res.headers.set(TRACE_HEADER, encodeURIComponent(JSON.stringify(c.var.trace)));
+    c.res.headers.set(TRACE_HEADER, encodeTrace(c.var.trace));
   });
 
   app.onError((thrown, c) => {

@@ -28,7 +28,7 @@ export async function readBody<Schema extends z.ZodType>(
 }
 
 /** One sentence that names each field and what is wrong with it. */
-export function describeIssues(error: z.ZodError): string {
+function describeIssues(error: z.ZodError): string {
   const sentences = error.issues.slice(0, 5).map((issue) => {
     const where = issue.path.map(String).join('.').slice(0, 100);
     // What is wrong with the name of a record's entry stands one level down.

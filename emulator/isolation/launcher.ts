@@ -14,7 +14,7 @@ export type InstanceDirectories = {
 };
 
 /** The same directories, and the programs, as the instance sees them. */
-export type InstanceView = { home: string; private: string; node: string; entry: string; tmp?: string };
+type InstanceView = { home: string; private: string; node: string; entry: string; tmp?: string };
 
 export type LaunchedInstance = {
   child: ChildProcess;

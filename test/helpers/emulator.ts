@@ -10,7 +10,7 @@ import { createEmulator, type Emulator, type EmulatorOptions } from '../../dist/
 export type Mode = 'namespace' | 'none';
 
 /** A directory that is gone after the test file. */
-export async function makeTempDir(): Promise<string> {
+async function makeTempDir(): Promise<string> {
   return realpath(await mkdtemp(path.join(tmpdir(), 'scf-test-')));
 }
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { BASH_OUTPUT_LIMIT_BYTES } from '../../client/wire/bash.js';
 import { bashResult } from '../helpers/bash-result.js';
 import { callerFor, describeModes, randomId } from '../helpers/emulator.js';
-import { peakMemoryBytes } from '../helpers/host-processes.js';
+import { peakMemoryBytes } from '../helpers/processes.js';
 
 const MEBIBYTE = 1024 * 1024;
 const NOTICE = /^(.*)\n\n\.\.\. \[(\d+) bytes left out\] \.\.\.\n\n(.*)$/s;

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { bashResult } from '../helpers/bash-result.js';
 import { callerFor, describeModes, eventually, randomId } from '../helpers/emulator.js';
-import { pidsWithArgument } from '../helpers/host-processes.js';
+import { pidsWithArgument } from '../helpers/processes.js';
 
 /** A duration for `sleep` that no other process on this machine sleeps for, so that it can be found. */
 const uniqueSleep = () => `1000.${randomInt(1e12)}`;

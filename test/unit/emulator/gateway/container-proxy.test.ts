@@ -9,6 +9,7 @@ import { SandboxError } from '../../../../emulator/errors.js';
 import type { RequestRecord } from '../../../../emulator/events.js';
 import { forward } from '../../../../emulator/gateway/container-proxy.js';
 import type { InstanceProcess } from '../../../../emulator/gateway/instance-process.js';
+import { encodeTrace } from '../../../../emulator/instance-protocol.js';
 import { rawRequest } from '../../../helpers/raw-request.js';
 import { useSmallServer } from '../../../helpers/small-server.js';
 
@@ -114,7 +115,7 @@ describe('a request on its way to an instance', () => {
 
   it('brings an answer without the trace and without what belongs to one connection', async () => {
     gateway.answerWith(pass);
-    const trace = encodeURIComponent(JSON.stringify({ tool: 'bash', exitCode: 3 }));
+    const trace = encodeTrace({ tool: 'bash', exitCode: 3 });
     answer = (_, outgoing) => {
       const own = { 'X-Instance-Trace': trace, Connection: 'keep-alive, X-Mine', 'X-Mine': '1', 'Keep-Alive': 'x=9' };
       outgoing.writeHead(201, { ...own, 'Proxy-Authenticate': 'Basic', 'X-Other': '2' }).end('text');
@@ -135,7 +136,7 @@ describe('a request on its way to an instance', () => {
     expect(record).toMatchObject({ tool: 'bash', exitCode: 3, instance: 'i1' });
   });
 
-  it.each(['%', 'x', '[]', encodeURIComponent('{"tool":5}'), encodeURIComponent('{"requestId":"forged"}')])(
+  it.each(['%', 'x', ...['[]', '{"tool":5}', '{"requestId":"forged"}'].map((text) => btoa(text))])(
     'arrives whatever the trace header of the answer holds: %j',
     async (trace) => {
       gateway.answerWith(pass);

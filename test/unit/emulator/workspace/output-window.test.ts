@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createOutputWindow } from '../../../emulator/workspace/output-window.js';
+import { createOutputWindow } from '../../../../emulator/workspace/output-window.js';
 
 const LIMIT = 400;
 

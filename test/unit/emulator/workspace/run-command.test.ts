@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { deadlinesFor } from '../../../emulator/workspace/run-command.js';
+import { deadlinesFor } from '../../../../emulator/workspace/run-command.js';
 
 describe('the deadlines of a command', () => {
   it('end it, by force too, before the caller gives up', () => {
