@@ -65,17 +65,20 @@ function signalAll(call: Call, signal: NodeJS.Signals): void {
 /** How long a call may run before process ids could have come round to where it began. */
 const PID_ORDER_TRUSTED_MS = 5_000;
 
+/** Up to so many pids it is quicker to ask for each than to list all that exist. */
+const LONGEST_SPAN = 64;
+
 /**
  * Pids are given out in ascending order, so what a short call started has a higher one than its first
  * process; that spares reading every process of the machine after each command. When the order has
  * wrapped, or might have, all pids count.
  */
 function pidsSince(call: Call): number[] {
-  const pids = listPids();
-  if (performance.now() - call.startedAt > PID_ORDER_TRUSTED_MS) return pids;
-  const latest = latestPid();
-  if (latest === undefined || latest < call.groupId) return pids;
-  return pids.filter((pid) => pid >= call.groupId);
+  const latest = performance.now() - call.startedAt > PID_ORDER_TRUSTED_MS ? undefined : latestPid();
+  if (latest === undefined || latest < call.groupId) return listPids();
+  const span = latest - call.groupId + 1;
+  if (span > LONGEST_SPAN) return listPids().filter((pid) => pid >= call.groupId);
+  return Array.from({ length: span }, (_, offset) => call.groupId + offset);
 }
 
 function latestPid(): number | undefined {

@@ -1,7 +1,8 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { execa } from 'execa';
+import { promisify } from 'node:util';
 
 /** Both ends of one pipe; whoever takes it closes them. */
 export type Pipe = { readFd: number; writeFd: number };
@@ -15,7 +16,7 @@ export type Pipe = { readFd: number; writeFd: number };
  *
  * @param directory Private directory for the FIFOs.
  */
-export function createFifoPool(directory: string, batchSize = 16) {
+export function createFifoPool(directory: string, batchSize = 64) {
   let ready: string[] = [];
   let refilling: Promise<void> | undefined;
 
@@ -24,7 +25,7 @@ export function createFifoPool(directory: string, batchSize = 16) {
     const batch = Array.from({ length: batchSize }, () =>
       path.join(directory, `fifo-${randomBytes(8).toString('hex')}`),
     );
-    await execa('mkfifo', ['-m', '600', ...batch]);
+    await runFile('mkfifo', ['-m', '600', ...batch]);
     ready = ready.concat(batch);
   }
 
@@ -63,6 +64,9 @@ export function createFifoPool(directory: string, batchSize = 16) {
     },
   };
 }
+
+// Not execa, which would make up a third of the time in which an instance starts.
+const runFile = promisify(execFile);
 
 export type FifoPool = ReturnType<typeof createFifoPool>;
 
