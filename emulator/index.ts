@@ -124,7 +124,7 @@ async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulat
   });
   await listen(server, config);
   if (warning) log.warn(warning);
-  log.warn("network is shared: programs in an instance reach this machine's own ports, the emulator's among them");
+  log.warn("network is shared: programs in an instance reach this machine's own ports (but not the emulator's)");
   log.info({ event: 'ready', url: address(), ...facts, dataDir: dataDir.path }, `ready on ${address()}`);
 
   const stop = createStop({ config, log, dataDir, server, registry, store, files, closing });

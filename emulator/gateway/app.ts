@@ -12,6 +12,7 @@ import type { AccessTokens } from './access-tokens.js';
 import { checkBearer } from './auth.js';
 import { forward, gatewayHeaders } from './container-proxy.js';
 import { guardHost, guardOrigin } from './guard.js';
+import { refuseInsideCallers } from './inside-callers.js';
 import type { InstanceProcess } from './instance-process.js';
 import { type GatewayEnv, recordRequests } from './request-record.js';
 import type { SessionKey } from './session-key.js';
@@ -35,7 +36,7 @@ export type GatewayDeps = {
 const FUNCTION_PREFIX = '/v1/functions/:functionName';
 
 /**
- * The public server. A request passes: record, Host, Origin, then either a route of the gateway's own
+ * The public server. A request passes: record, caller, Host, Origin, then either a route of the gateway's own
  * or auth and the container of its session, at the root and below `/v1/functions/:functionName`.
  */
 export function createGatewayApp(deps: GatewayDeps): Hono<GatewayEnv> {
@@ -45,7 +46,8 @@ export function createGatewayApp(deps: GatewayDeps): Hono<GatewayEnv> {
     answerError(new SandboxError('NOT_FOUND', `There is no route ${c.req.method} ${c.req.path.slice(0, 200)}`), c),
   );
 
-  app.use(recordRequests(deps.log, deps.events), guardHost(deps.config), guardOrigin(deps.config));
+  app.use(recordRequests(deps.log, deps.events), refuseInsideCallers(deps.registry.instances));
+  app.use(guardHost(deps.config), guardOrigin(deps.config));
   app.route('/_emulator', deps.control);
   app.all('/_emulator/*', (c) => c.notFound());
   app.route('/', createTokenRoute(deps.tokens, deps.credentials));

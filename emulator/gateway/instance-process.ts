@@ -15,6 +15,10 @@ export type InstanceProcess = {
   id: string;
   /** Pid on the host of the instance's own program. */
   pid: number | undefined;
+  /** Pid on the host of the process from which, inside a namespace, everything else descends. */
+  rootPid: number | undefined;
+  /** True when it runs in a namespace of its own. */
+  isolated: boolean;
   place: InstancePlace;
   /** Where requests go, and over which connections. Both belong to this generation alone. */
   socketPath: string;
@@ -124,6 +128,8 @@ function toInstanceProcess(
   return {
     id: request.id,
     pid,
+    rootPid: launched.child.pid,
+    isolated: request.launcher.mode === 'namespace',
     place: request.place,
     socketPath,
     agent,

@@ -83,6 +83,8 @@ export function createSessionRegistry(deps: RegistryDeps) {
       sessions.get(toKeyString(key))?.conversations.add(conversationId);
     },
 
+    instances: (): InstanceProcess[] => [...sessions.values()].flatMap(({ instance }) => instance ?? []),
+
     list: (): Session[] => [...sessions.values()],
 
     /** Refuses new starts, ends all instances and resolves when every file is back in the store. */

@@ -2,13 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hasEnvironmentEntry, listPids, sendSignal } from '../processes.js';
 import { INSTANCE_VARIABLE } from './instance-environment.js';
 
+/** Every process that carries the marker of an instance in its environment. */
+export function findLeftovers(instanceId: string): number[] {
+  return listPids().filter((pid) => hasEnvironmentEntry(pid, `${INSTANCE_VARIABLE}=${instanceId}`));
+}
+
 /**
  * Ends every process that an instance left behind, found by the marker in its environment, and resolves
  * when none is left. Commands lead process groups of their own, so no group holds them all.
  */
 export async function endLeftovers(instanceId: string): Promise<void> {
   for (let pass = 0; pass < 100; pass++) {
-    const left = listPids().filter((pid) => hasEnvironmentEntry(pid, `${INSTANCE_VARIABLE}=${instanceId}`));
+    const left = findLeftovers(instanceId);
     if (left.length === 0) return;
     for (const pid of left) sendSignal(pid, 'SIGKILL');
     await delay(5);

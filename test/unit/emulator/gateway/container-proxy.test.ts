@@ -56,7 +56,16 @@ describe('a request on its way to an instance', () => {
       sessionRoot: '/tmp',
     };
     const life = { ended: Promise.resolve(), stop: async () => {}, kill: () => {} };
-    return { id: 'i1', pid: undefined, place, socketPath: path.join(directory, socket), agent, ...life };
+    return {
+      id: 'i1',
+      pid: undefined,
+      rootPid: undefined,
+      isolated: true,
+      place,
+      socketPath: path.join(directory, socket),
+      agent,
+      ...life,
+    };
   }
 
   const pass: RequestListener = (incoming, outgoing) => {
