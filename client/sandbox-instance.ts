@@ -42,10 +42,11 @@ export class SandboxInstance {
 
   /** The headers of this conversation, with a token that is valid now. */
   async getAuthHeaders(): Promise<Record<string, string>> {
-    const { Authorization, ...headers } = SandboxInstance.buildAuthHeaders((await this.#token()) ?? '', this.sessionId);
+    const token = await this.#token();
+    const { Authorization, ...unauthorized } = SandboxInstance.buildAuthHeaders(token ?? '', this.sessionId);
     return {
-      ...headers,
-      ...(Authorization === 'Bearer ' ? {} : { Authorization }),
+      ...unauthorized,
+      ...(token === undefined ? {} : { Authorization }),
       ...(this.conversationId === undefined ? {} : { 'X-Conversation-Id': this.conversationId }),
     };
   }

@@ -1,3 +1,5 @@
+import { DEFAULT_FUNCTION_NAME } from './wire/ids.js';
+
 /** The real service: one function of one CloudBase environment, reached with a key pair. */
 export type ScfTarget = {
   kind: 'scf';
@@ -21,8 +23,6 @@ export type EmulatorTarget = {
 };
 
 export type Target = EmulatorTarget | ScfTarget;
-
-const DEFAULT_FUNCTION_NAME = 'sandbox-shared';
 
 /**
  * Reads the target from environment variables: `SCF_SANDBOX_URL` names an emulator; without it

@@ -75,6 +75,7 @@ async function serve(options: EmulatorOptions): Promise<number> {
     process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
   });
   const starting = createEmulator(options);
+  stopped.catch(() => {}); // a failed start is told once, below
   await starting;
   await stopped;
   return 0;

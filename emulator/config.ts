@@ -4,12 +4,18 @@ import { z } from 'zod';
 
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
+/** A number, or its digits as the command line has them. */
+function wholeNumber(least: number, most: number) {
+  const digits = z.string().regex(/^\d+$/, 'must be a whole number').transform(Number);
+  return z.union([z.number(), digits]).pipe(z.number().int().min(least).max(most));
+}
+
 /** Every setting of the emulator, with its default. The command line has the same names in kebab case. */
 const configSchema = z.strictObject({
   /** Address to listen on. Any but loopback forces `auth: 'strict'`. */
   host: z.string().min(1).default('127.0.0.1'),
   /** 0 takes a free port. */
-  port: z.coerce.number().int().min(0).max(65535).default(9000),
+  port: wholeNumber(0, 65535).default(9000),
   /** Everything that the emulator keeps. */
   dataDir: z
     .string()
@@ -21,7 +27,7 @@ const configSchema = z.strictObject({
   isolation: z.enum(['auto', 'require', 'none']).default('auto'),
   auth: z.enum(['lenient', 'strict']).default('lenient'),
   /** Lifetime of issued tokens in seconds. Evidence of the default: client-seen. */
-  tokenTtl: z.coerce.number().int().min(1).max(31_536_000).default(432_000),
+  tokenTtl: wholeNumber(1, 31_536_000).default(432_000),
   /** The one key pair that the token endpoint accepts; without it any pair will do on loopback. */
   credentials: z.object({ secretId: z.string().min(1), secretKey: z.string().min(1) }).optional(),
   /** Further names by which clients may address the emulator. */

@@ -15,8 +15,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { systemErrorCode } from './errors.js';
+import { removeTree } from './files.js';
 import { endLeftovers } from './isolation/leftovers.js';
-import { isRunning, readProcessStat, sendSignal } from './processes.js';
+import { isSameRunning, readProcessStat, sendSignal } from './processes.js';
 
 /** The directory that this run of the emulator owns, and its short-lived companion. */
 export type DataDir = {
@@ -55,11 +56,11 @@ export async function openDataDir(directory: string, ephemeral: boolean): Promis
       runtimeDir,
       async release() {
         await rm(lock, { force: true });
-        await rm(runtimeDir, { recursive: true, force: true });
+        await removeTree(runtimeDir);
       },
     };
   } catch (error) {
-    await rm(runtimeDir, { recursive: true, force: true });
+    await removeTree(runtimeDir);
     throw error;
   }
 }
@@ -74,7 +75,7 @@ async function removeAbandoned(temporary: string): Promise<void> {
     if (!owner || isOwnerRunning(owner)) continue;
     for (const instanceId of await readdir(path.join(directory, 'data', 'instances')).catch(() => []))
       await endLeftovers(instanceId);
-    await rm(directory, { recursive: true, force: true });
+    await removeTree(directory);
   }
 }
 
@@ -111,9 +112,12 @@ async function makeLink(from: string, to: string): Promise<boolean> {
   }
 }
 
+/** Takes a stale lock away; one that another emulator has just made in its place is put back. */
 async function dropStaleLock(file: string): Promise<void> {
   const aside = `${file}.stale.${process.pid}`;
   await rename(file, aside).catch(() => {}); // somebody else was faster
+  const owner = await readOwner(aside);
+  if (owner && isOwnerRunning(owner)) await makeLink(aside, file);
   await rm(aside, { force: true });
 }
 
@@ -131,8 +135,7 @@ async function readOwner(file: string): Promise<Owner | undefined> {
 
 function isOwnerRunning({ pid, startTime }: Owner): boolean {
   if (pid <= 1) return false;
-  if (startTime === '') return sendSignal(pid, 0);
-  return isRunning(pid) && startTimeOf(pid) === startTime;
+  return startTime === '' ? sendSignal(pid, 0) : isSameRunning({ pid, startTime });
 }
 
 /** Empty where there is no `/proc`. */

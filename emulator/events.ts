@@ -10,6 +10,7 @@ export type RequestRecord = Trace & {
   functionName?: string;
   sessionId?: string;
   instance?: string;
+  /** 0 when the client left before an answer was begun. */
   status: number;
   durationMs: number;
   /** Code of the error that was answered. */

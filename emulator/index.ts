@@ -1,25 +1,20 @@
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createAdaptorServer } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import { type Config, type EmulatorOptions, isLoopback, parseConfig } from './config.js';
+import { type Config, type EmulatorOptions, parseConfig } from './config.js';
 import { createControlApp, type SessionView } from './control/app.js';
 import { createFileWatch, type FileWatch } from './control/file-watch.js';
 import { type DataDir, openDataDir } from './data-dir.js';
-import { systemErrorCode } from './errors.js';
 import { createEvents } from './events.js';
 import { createAccessTokens } from './gateway/access-tokens.js';
 import { createGatewayApp } from './gateway/app.js';
-import { findPortHolder } from './gateway/port-holder.js';
+import { requiredKeyPair } from './gateway/key-pair.js';
+import { listen } from './gateway/listen.js';
 import { createSessionRegistry, type Session, type SessionRegistry } from './gateway/session-registry.js';
 import { createSessionStore, type SessionStore } from './gateway/session-store.js';
-import type { Credentials } from './gateway/token-route.js';
 import { chooseLauncher } from './isolation/choose-launcher.js';
 import { readHostSettings } from './isolation/instance-environment.js';
 import type { IsolationMode } from './isolation/launcher.js';
@@ -66,13 +61,13 @@ export async function createEmulator(options: EmulatorOptions = {}): Promise<Emu
 }
 
 async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulator> {
-  const [{ launcher, warning }, host, tokens, credentials] = await Promise.all([
+  const [{ launcher, warning }, host, tokens, keyPair] = await Promise.all([
     chooseLauncher(config.isolation, INSTANCE_ENTRY, dataDir.runtimeDir),
     readHostSettings(process.env, config.passEnv),
     createAccessTokens(dataDir.path, config.tokenTtl),
-    requiredCredentials(config, dataDir.path),
+    requiredKeyPair(config, dataDir.path),
   ]);
-  const store = createSessionStore(dataDir.path, launcher.mode);
+  const store = createSessionStore(dataDir.path, launcher.mode, log);
   await store.recover();
   const events = createEvents();
   const closing = new AbortController();
@@ -95,13 +90,14 @@ async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulat
       // For HEAD, hono wraps the mark of an answer that was piped, and it is not known again.
       return env.outgoing.headersSent ? RESPONSE_ALREADY_SENT : response;
     },
+    overrideGlobalObjects: false,
     serverOptions: { keepAliveTimeout: KEEP_ALIVE_MS },
   }) as Server; // HTTP/1.1, since no other server is asked for
-  const address = () => toUrl(config.host, server);
+  let url = '';
   const control = createControlApp({
     facts: () => ({
       ...facts,
-      url: address(),
+      url,
       auth: config.auth,
       dataDir: dataDir.path,
       pid: process.pid,
@@ -117,18 +113,18 @@ async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulat
     log,
     events,
     tokens,
-    credentials,
+    keyPair,
     registry,
     control,
     health: () => ({ ok: true, status: 'ready', ...facts, sessions: registry.list().length }),
   });
-  await listen(server, config);
+  url = await listen(server, config);
   if (warning) log.warn(warning);
   log.warn("network is shared: programs in an instance reach this machine's own ports (but not the emulator's)");
-  log.info({ event: 'ready', url: address(), ...facts, dataDir: dataDir.path }, `ready on ${address()}`);
+  log.info({ event: 'ready', url, ...facts, dataDir: dataDir.path }, `ready on ${url}`);
 
   const stop = createStop({ config, log, dataDir, server, registry, store, files, closing });
-  return { url: address(), isolation: launcher.mode, network: 'shared', dataDir: dataDir.path, ...stop };
+  return { url, isolation: launcher.mode, network: 'shared', dataDir: dataDir.path, ...stop };
 }
 
 type StopDeps = {
@@ -163,9 +159,12 @@ function createStop({
     server.closeIdleConnections();
     await Promise.race([drained, delay(CLOSE_GRACE_MS, undefined, { ref: false })]);
     server.closeAllConnections();
-    await registry.close();
-    if (config.ephemeral) await store.removeMade();
-    await dataDir.release();
+    try {
+      await registry.close();
+      if (config.ephemeral) await store.removeMade();
+    } finally {
+      await dataDir.release();
+    }
   }
 
   const closeOnce = () => {
@@ -181,49 +180,6 @@ function createStop({
       return done;
     },
   };
-}
-
-async function listen(server: Server, config: Config): Promise<void> {
-  server.listen(config.port, config.host);
-  try {
-    await once(server, 'listening');
-  } catch (error) {
-    throw await explainListenFailure(error, config);
-  }
-}
-
-async function explainListenFailure(error: unknown, { host, port }: Config): Promise<Error> {
-  const code = systemErrorCode(error);
-  if (code === 'EADDRINUSE') {
-    const holder = (await findPortHolder(port)) ?? 'another program';
-    return new Error(
-      `Port ${port} is taken by ${holder}. Stop it, or choose another port with --port (0 takes a free one).`,
-    );
-  }
-  if (code === 'EACCES')
-    return new Error(`Port ${port} needs more rights than this user has. Choose one above 1023 with --port.`);
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
-    return new Error(`This machine has no address ${host}. Choose another with --host.`);
-  return error instanceof Error ? error : new Error(String(error));
-}
-
-/**
- * The key pair that the token endpoint asks for: the configured one; else one made and kept in the data
- * directory when others than this machine can reach the emulator; else none, and any pair will do.
- */
-async function requiredCredentials(config: Config, dataDir: string): Promise<Credentials | undefined> {
-  if (config.credentials) return config.credentials;
-  if (isLoopback(config.host)) return undefined;
-  const file = path.join(dataDir, 'credentials.json');
-  const made = { secretId: randomBytes(16).toString('hex'), secretKey: randomBytes(24).toString('hex') };
-  await writeFile(file, JSON.stringify(made, null, 2), { flag: 'wx', mode: 0o600 }).catch(() => {}); // made by an earlier run
-  return JSON.parse(await readFile(file, 'utf8'));
-}
-
-function toUrl(host: string, server: Server): string {
-  // A listening TCP server has an address with a port.
-  const { port } = server.address() as AddressInfo;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 function toSessionView({ key, conversations, generations, instance }: Session): SessionView {

@@ -1,15 +1,16 @@
 import { z } from 'zod';
-import { sessionIdSchema } from '../client/wire/ids.js';
+import { conversationIdSchema, sessionIdSchema } from '../client/wire/ids.js';
 import { variablesSchema } from '../client/wire/session.js';
 
 /**
- * What the gateway and an instance say to each other over the IPC channel. Requests travel over the
+ * What the gateway and an instance say to each other over the channel on descriptor 3. Requests travel over the
  * instance's Unix socket; the channel carries only its life. Each side parses what it receives: to the
  * gateway an instance is as untrusted as the commands that run in it.
  */
+const heldVariablesSchema = z.record(z.string(), z.string());
 const variablesSnapshotSchema = z.object({
-  session: variablesSchema,
-  conversations: z.record(z.string(), variablesSchema),
+  session: heldVariablesSchema,
+  conversations: z.record(z.string(), heldVariablesSchema),
 });
 
 /** Sent once, when the instance is given its session. */
@@ -37,7 +38,7 @@ export const fromInstanceSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('variables'),
     values: variablesSchema,
-    conversationId: z.string().optional(),
+    conversationId: conversationIdSchema.optional(),
   }),
 ]);
 
@@ -51,7 +52,7 @@ export type FromInstance = z.infer<typeof fromInstanceSchema>;
 export const TRACE_HEADER = 'x-instance-trace';
 
 const traceSchema = z.object({
-  conversationId: z.string().max(128).optional(),
+  conversationId: conversationIdSchema.optional(),
   tool: z.string().max(64).optional(),
   command: z.string().max(200).optional(),
   exitCode: z.number().int().nullable().optional(),

@@ -43,6 +43,11 @@ export function isRunning(pid: number): boolean {
   return stat !== undefined && stat.state !== 'Z' && stat.state !== 'X';
 }
 
+/** True while the very process that `stat` was read of runs; a pid alone may belong to another by now. */
+export function isSameRunning({ pid, startTime }: Pick<ProcessStat, 'pid' | 'startTime'>): boolean {
+  return isRunning(pid) && readProcessStat(pid)?.startTime === startTime;
+}
+
 /** True when the process was started with exactly this `NAME=value` in its environment. */
 export function hasEnvironmentEntry(pid: number, entry: string): boolean {
   const environment = readProcFile(pid, 'environ');

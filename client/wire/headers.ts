@@ -6,8 +6,6 @@ export const HEADER = {
   conversationId: 'x-conversation-id',
   /** The name that replaced `X-Conversation-Id` in later clients. Evidence: client-seen. */
   scopeId: 'x-scope-id',
-  /** Says that the target is a web function; sent on every call. Evidence: client-seen. */
-  webFunction: 'x-tcb-webfn',
   requestId: 'x-request-id',
   /** Tells one generation of an instance from the next. Evidence: emulator-only. */
   emulatorInstance: 'x-emulator-instance',

@@ -1,4 +1,3 @@
-import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
@@ -7,7 +6,7 @@ import { conversationIdSchema } from '../../client/wire/ids.js';
 import { isLoopback } from '../config.js';
 import { SandboxError } from '../errors.js';
 import type { Events, FileEvent } from '../events.js';
-import { leadsThroughLink } from '../links.js';
+import { listDirectoriesNoFollow } from '../files.js';
 import { allowOnly } from '../method-not-allowed.js';
 import { descendantsOf, readMemoryBytes, snapshotProcesses } from '../processes.js';
 import type { FileWatch } from './file-watch.js';
@@ -49,8 +48,10 @@ export function createControlApp(deps: ControlDeps): Hono<{ Bindings: HttpBindin
     return c.json({ ...deps.facts(), sessions });
   });
 
-  app.get('/events', (c) =>
-    streamSSE(c, async (stream) => {
+  app.get('/events', (c) => {
+    if (c.req.method === 'HEAD') return c.body(null, 200, { 'Content-Type': 'text/event-stream' });
+    const { outgoing } = c.env;
+    return streamSSE(c, async (stream) => {
       const send = createSender(stream);
       const onRequest = send('request');
       const onSession = send('session');
@@ -59,13 +60,14 @@ export function createControlApp(deps: ControlDeps): Hono<{ Bindings: HttpBindin
       const unwatch = deps.files.subscribe(onFile);
       await stream.writeSSE({ event: 'hello', data: JSON.stringify(deps.facts()) });
       await new Promise<void>((resolve) => {
-        stream.onAbort(resolve);
+        if (outgoing.destroyed || deps.closing.aborted) return resolve();
+        outgoing.once('close', resolve);
         deps.closing.addEventListener('abort', () => resolve(), { once: true });
       });
       deps.events.off('request', onRequest).off('session', onSession);
       unwatch();
-    }),
-  );
+    });
+  });
 
   app.all('/state', allowOnly('GET')).all('/events', allowOnly('GET'));
   return app;
@@ -122,9 +124,6 @@ async function describeSession(session: SessionView, processes: ReturnType<typeo
 }
 
 async function listConversations({ base, hostWorkspace }: { base: string; hostWorkspace: string }): Promise<string[]> {
-  if (leadsThroughLink(base, hostWorkspace)) return [];
-  const entries = await readdir(hostWorkspace, { withFileTypes: true }).catch(() => []);
-  return entries
-    .filter((entry) => entry.isDirectory() && conversationIdSchema.safeParse(entry.name).success)
-    .map((entry) => entry.name);
+  const names = await listDirectoriesNoFollow(base, path.relative(base, hostWorkspace).split(path.sep));
+  return names.filter((name) => conversationIdSchema.safeParse(name).success);
 }

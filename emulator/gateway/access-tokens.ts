@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { sign, verify } from 'hono/jwt';
 import { JwtTokenExpired } from 'hono/utils/jwt/types';
-import { systemErrorCode } from '../errors.js';
+import { readOrMake } from '../files.js';
 
 export type TokenVerdict = 'valid' | 'expired' | 'invalid';
 
@@ -12,7 +11,7 @@ export type TokenVerdict = 'valid' | 'expired' | 'invalid';
  * survive a restart. The real service's tokens are JWTs too. Evidence of the form: client-seen.
  */
 export async function createAccessTokens(dataDir: string, ttlSeconds: number) {
-  const key = await readOrMakeKey(path.join(dataDir, 'token-key'));
+  const key = await readOrMake(path.join(dataDir, 'token-key'), () => randomBytes(32).toString('hex'));
   return {
     ttlSeconds,
 
@@ -33,12 +32,3 @@ export async function createAccessTokens(dataDir: string, ttlSeconds: number) {
 }
 
 export type AccessTokens = Awaited<ReturnType<typeof createAccessTokens>>;
-
-async function readOrMakeKey(file: string): Promise<string> {
-  try {
-    await writeFile(file, randomBytes(32).toString('hex'), { flag: 'wx', mode: 0o600 });
-  } catch (error) {
-    if (systemErrorCode(error) !== 'EEXIST') throw error;
-  }
-  return readFile(file, 'utf8');
-}

@@ -10,14 +10,14 @@ import type { Events } from '../events.js';
 import type { Log } from '../log.js';
 import type { AccessTokens } from './access-tokens.js';
 import { checkBearer } from './auth.js';
-import { forward, gatewayHeaders } from './container-proxy.js';
+import { type ForwardRequest, forward, gatewayHeaders } from './container-proxy.js';
 import { guardHost, guardOrigin } from './guard.js';
 import { refuseInsideCallers } from './inside-callers.js';
-import type { InstanceProcess } from './instance-process.js';
+import type { KeyPair } from './key-pair.js';
 import { type GatewayEnv, recordRequests } from './request-record.js';
 import type { SessionKey } from './session-key.js';
 import type { SessionRegistry } from './session-registry.js';
-import { type Credentials, createTokenRoute } from './token-route.js';
+import { createTokenRoute } from './token-route.js';
 
 export type GatewayDeps = {
   config: Config;
@@ -25,7 +25,7 @@ export type GatewayDeps = {
   events: Events;
   tokens: AccessTokens;
   /** The key pair that the token endpoint asks for; undefined accepts any. */
-  credentials: Credentials | undefined;
+  keyPair: KeyPair | undefined;
   registry: SessionRegistry;
   /** Routes below `/_emulator`. */
   control: Hono<{ Bindings: HttpBindings }>;
@@ -50,7 +50,7 @@ export function createGatewayApp(deps: GatewayDeps): Hono<GatewayEnv> {
   app.use(guardHost(deps.config), guardOrigin(deps.config));
   app.route('/_emulator', deps.control);
   app.all('/_emulator/*', (c) => c.notFound());
-  app.route('/', createTokenRoute(deps.tokens, deps.credentials));
+  app.route('/', createTokenRoute(deps.tokens, deps.keyPair));
 
   const ownHealth = (c: Context<GatewayEnv>, next: () => Promise<void>) =>
     c.req.header(HEADER.sessionId) === undefined ? c.json(deps.health()) : next();
@@ -71,28 +71,27 @@ async function toContainer(
   const { record } = c.var;
   Object.assign(record, key);
   const request = { ...c.env, path: containerPath(c, functionName), sessionId: key.sessionId, record };
-  for (let attempt = 1; ; attempt++) {
-    const instance = await acquire(key, request.path, deps.registry);
-    if (await forward(request, instance)) break;
-    if (attempt === 3) {
-      throw new SandboxError('INSTANCE_CRASHED', 'The sandbox ended again and again before it took this request');
-    }
-  }
+  const isHealth = /^\/health(?:\?|$)/.test(request.path);
+  await (isHealth ? withPatience(deliver(key, request, deps)) : deliver(key, request, deps));
   if (record.conversationId !== undefined) deps.registry.noteConversation(key, record.conversationId);
   return RESPONSE_ALREADY_SENT;
 }
 
-/** How long `/health` waits for a boot; the production client gives up on it after 4 s. */
+async function deliver(key: SessionKey, request: ForwardRequest, deps: GatewayDeps): Promise<void> {
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    if (await forward(request, await deps.registry.acquire(key))) return;
+  }
+  throw new SandboxError('INSTANCE_CRASHED', 'The sandbox ended again and again before it took this request');
+}
+
+/** How long `/health` waits for a boot or for a sandbox that hangs; the production client gives up after 4 s. */
 const HEALTH_PATIENCE_MS = 2_000;
 
-async function acquire(key: SessionKey, path: string, registry: SessionRegistry): Promise<InstanceProcess> {
-  const instance = registry.acquire(key);
-  if (!/^\/health(?:\?|$)/.test(path)) return instance;
-  const impatient = delay(HEALTH_PATIENCE_MS, undefined, { ref: false });
-  const ready = await Promise.race([instance, impatient]);
-  if (ready) return ready;
-  instance.catch(() => {}); // told to whoever waits for it
-  throw new SandboxError('SESSION_STARTING', 'The sandbox is still starting; ask again in a moment');
+async function withPatience(delivered: Promise<void>): Promise<void> {
+  const impatient = delay(HEALTH_PATIENCE_MS, 'late', { ref: false });
+  if ((await Promise.race([delivered, impatient])) !== 'late') return;
+  delivered.catch(() => {}); // nobody waits for it any more
+  throw new SandboxError('SESSION_STARTING', 'The sandbox is still starting, or hangs; ask again in a moment');
 }
 
 /**

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import {
   type ClientRequest,
   request as httpRequest,
@@ -13,10 +12,8 @@ import { HEADER } from '../../client/wire/headers.js';
 import { SandboxError } from '../errors.js';
 import type { RequestRecord } from '../events.js';
 import { decodeTrace, TRACE_HEADER } from '../instance-protocol.js';
+import { BODY_LIMIT_BYTES, tooLarge } from './body-limit.js';
 import type { InstanceProcess } from './instance-process.js';
-
-/** Largest request body, in bytes. Evidence: client-seen for events (6 MB), assumed for web functions. */
-export const BODY_LIMIT_BYTES = 6 * 1024 * 1024;
 
 /** How long a failed connection waits to learn that the instance behind it has died. */
 const DEATH_NOTICE_MS = 1_000;
@@ -56,6 +53,7 @@ export type ForwardRequest = {
 export async function forward(request: ForwardRequest, instance: InstanceProcess): Promise<boolean> {
   const { incoming, outgoing, record } = request;
   refuseKnownOversize(incoming);
+  if (outgoing.destroyed || incoming.destroyed) return true; // the client left while the instance started
   record.instance = instance.id;
   const startedAt = performance.now();
   const upstream = httpRequest({
@@ -65,6 +63,7 @@ export async function forward(request: ForwardRequest, instance: InstanceProcess
     path: request.path,
     headers: toUpstreamHeaders(request),
   });
+  upstream.on('error', () => {}); // also after the answer, when nobody else listens any more
   const leave = () => upstream.destroy();
   outgoing.once('close', leave);
   const body = sendWhenAsked(incoming, upstream);
@@ -72,11 +71,12 @@ export async function forward(request: ForwardRequest, instance: InstanceProcess
     const answer = await Promise.race([answerOf(upstream), body.refused]);
     takeTrace(answer.headers, record);
     const elapsedMs = performance.now() - startedAt;
-    outgoing.writeHead(answer.statusCode ?? 502, toDownstreamHeaders(answer, request, instance, elapsedMs));
+    outgoing.writeHead(answer.statusCode ?? 0, toDownstreamHeaders(answer, request, instance, elapsedMs));
     // A cut answer means a cut connection: headers are out, and nothing else can tell the client.
     await pipeline(answer, outgoing).catch(() => outgoing.destroy());
     return true;
   } catch (error) {
+    upstream.destroy();
     if (outgoing.destroyed) return true; // the client is gone; there is nobody to tell
     if (error instanceof SandboxError) throw error;
     const died = await Promise.race([instance.ended.then(() => true), delay(DEATH_NOTICE_MS, false, { ref: false })]);
@@ -93,9 +93,21 @@ function crashText(died: boolean): string {
     : 'The sandbox cut the connection while it worked on this request.';
 }
 
-async function answerOf(upstream: ClientRequest): Promise<IncomingMessage> {
-  const [answer] = await once(upstream, 'response');
-  return answer;
+/** Waits for the head of an answer that may be passed on: no change of protocol, and a status that HTTP knows. */
+function answerOf(upstream: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    upstream.once('error', reject);
+    upstream.once('close', () => reject(new Error('the connection was closed without an answer')));
+    upstream.once('upgrade', (_answer, socket) => {
+      socket.destroy();
+      reject(new Error('the instance asked for another protocol'));
+    });
+    upstream.once('response', (answer) => {
+      const { statusCode = 0 } = answer;
+      if (statusCode >= 200 && statusCode <= 599) resolve(answer);
+      else reject(new Error(`the instance answered with status ${statusCode}`));
+    });
+  });
 }
 
 /**
@@ -131,10 +143,6 @@ function hasBody(incoming: IncomingMessage): boolean {
 
 function refuseKnownOversize(incoming: IncomingMessage): void {
   if (Number(incoming.headers['content-length'] ?? 0) > BODY_LIMIT_BYTES) throw tooLarge();
-}
-
-export function tooLarge(): SandboxError {
-  return new SandboxError('REQUEST_TOO_LARGE', `The body is larger than ${BODY_LIMIT_BYTES} bytes; send less at once`);
 }
 
 function toUpstreamHeaders({ incoming, sessionId, record }: ForwardRequest): OutgoingHttpHeaders {

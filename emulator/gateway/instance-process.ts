@@ -3,9 +3,11 @@ import { Agent } from 'node:http';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SandboxError } from '../errors.js';
+import { removeTree } from '../files.js';
 import { type Assignment, type FromInstance, fromInstanceSchema, type ToInstance } from '../instance-protocol.js';
 import { type HostSettings, homeFiles, instanceEnvironment } from '../isolation/instance-environment.js';
 import type { LaunchedInstance, Launcher } from '../isolation/launcher.js';
+import { createLineChannel, type LineChannel } from '../line-channel.js';
 import type { Log } from '../log.js';
 import type { InstancePlace } from './session-store.js';
 
@@ -24,12 +26,15 @@ export type InstanceProcess = {
   socketPath: string;
   agent: Agent;
   /** Resolves when no process of the instance is left. */
-  ended: Promise<void>;
+  ended: Promise<InstanceEnd>;
   /** Ends the instance, by force after a while. */
   stop(): Promise<void>;
   /** Ends it at once. */
   kill(): void;
 };
+
+/** How an instance ended, for the log. */
+export type InstanceEnd = { exitCode: number | null; signal: NodeJS.Signals | null; stderr?: string };
 
 export type StartRequest = {
   id: string;
@@ -40,6 +45,8 @@ export type StartRequest = {
   host: HostSettings;
   log: Log;
   assignment: Omit<Assignment, 'type' | 'sessionRoot'>;
+  /** Told how to end it at once, as soon as there is something to end. */
+  onLaunched(kill: () => void): void;
   onVariables(message: Extract<FromInstance, { type: 'variables' }>): void;
 };
 
@@ -47,6 +54,8 @@ const START_DEADLINE_MS = 30_000;
 const STOP_GRACE_MS = 2_000;
 const LONGEST_SOCKET_PATH_BYTES = 103;
 const KEPT_ERROR_BYTES = 4_000;
+/** Characters; the largest message repeats the variables of one request. */
+const LONGEST_MESSAGE = 4_000_000;
 
 /**
  * Starts an instance and resolves when it takes requests.
@@ -57,17 +66,23 @@ export async function startInstance(request: StartRequest): Promise<InstanceProc
   const privateDirectory = path.join(request.runtimeDir, request.id);
   await mkdir(privateDirectory, { mode: 0o700 });
   const launched = await launch(request, privateDirectory);
+  request.onLaunched(launched.kill);
   const errors = keepErrors(launched);
-  const ended = launched.ended.then(() => rm(privateDirectory, { recursive: true, force: true }));
+  const ended = launched.ended.then(async () => {
+    if (!(await removeTree(privateDirectory)))
+      request.log.warn({ directory: privateDirectory }, 'a directory could not be removed');
+    return describeEnd(launched, errors());
+  });
   try {
-    const socketPath = await Promise.race([
-      connect(request, launched, privateDirectory),
+    const { channel, started } = converse(request, launched, privateDirectory);
+    await Promise.race([
+      started,
       ended.then(() => Promise.reject(new Error('the instance ended while it started'))),
       delay(START_DEADLINE_MS, undefined, { ref: false }).then(() =>
         Promise.reject(new Error('the instance did not start in time')),
       ),
     ]);
-    return toInstanceProcess(request, launched, socketPath, await launched.pid(), ended);
+    return toInstanceProcess(request, launched, channel, await launched.pid(), ended);
   } catch (error) {
     launched.kill();
     await ended;
@@ -76,6 +91,10 @@ export async function startInstance(request: StartRequest): Promise<InstanceProc
       cause: error,
     });
   }
+}
+
+function describeEnd({ child }: LaunchedInstance, errors: string): InstanceEnd {
+  return { exitCode: child.exitCode, signal: child.signalCode, ...(errors === '' ? {} : { stderr: errors }) };
 }
 
 async function launch(request: StartRequest, privateDirectory: string): Promise<LaunchedInstance> {
@@ -88,43 +107,56 @@ async function launch(request: StartRequest, privateDirectory: string): Promise<
     await writeFile(path.join(home, name), content, { flag: 'wx' }).catch(() => {}); // the session may have its own
   }
   const program = [view.node, view.entry, path.join(view.private, 'http.sock'), request.id];
-  return launcher.launch(directories, program, instanceEnvironment(host, paths, request.id), 'ipc');
+  return launcher.launch(directories, program, instanceEnvironment(host, paths, request.id));
 }
 
-/** Waits for the socket, takes it out of the instance's reach and assigns the session. */
-async function connect(request: StartRequest, launched: LaunchedInstance, privateDirectory: string): Promise<string> {
-  const messages = receiveMessages(request, launched);
-  await messages.next('listening');
-  // Inside, a command could put a link to a socket of the host in its place. Moved out, it is reachable
-  // for the gateway alone.
-  const socketPath = path.join(request.runtimeDir, `${request.id}.sock`);
-  if (Buffer.byteLength(socketPath) > LONGEST_SOCKET_PATH_BYTES)
-    throw new Error(`the path ${socketPath} is too long for a socket; set a shorter TMPDIR`);
-  await rename(path.join(privateDirectory, 'http.sock'), socketPath);
-  send(launched, { type: 'assign', sessionRoot: request.place.sessionRoot, ...request.assignment });
-  await messages.next('ready');
-  return socketPath;
-}
-
-function receiveMessages(request: StartRequest, launched: LaunchedInstance) {
-  const waiting = new Map<FromInstance['type'], () => void>();
-  launched.child.on('message', (raw) => {
-    const message = fromInstanceSchema.safeParse(raw);
-    if (!message.success) request.log.warn({ instance: request.id }, 'ignored a malformed message of an instance');
-    else if (message.data.type === 'variables') request.onVariables(message.data);
-    else waiting.get(message.data.type)?.();
+/** Takes the socket out of the instance's reach once it listens, assigns the session and waits for its word. */
+function converse(request: StartRequest, launched: LaunchedInstance, privateDirectory: string) {
+  const socketPath = socketPathOf(request);
+  let settle: { resolve(): void; reject(error: unknown): void } = { resolve() {}, reject() {} };
+  const started = new Promise<void>((resolve, reject) => {
+    settle = { resolve, reject };
   });
-  return { next: (type: FromInstance['type']) => new Promise<void>((resolve) => waiting.set(type, resolve)) };
+  const onListening = async () => {
+    // Inside, a command could put a link to a socket of the host in its place. Moved out, it is reachable
+    // for the gateway alone.
+    await rename(path.join(privateDirectory, 'http.sock'), socketPath);
+    const { assignment, place } = request;
+    await channel.send({ type: 'assign', sessionRoot: place.sessionRoot, ...assignment } satisfies ToInstance);
+  };
+  const refuse = () => {
+    request.log.error({ instance: request.id }, 'an instance said what no instance says; it is ended');
+    launched.kill();
+  };
+  const channel = createLineChannel(launched.channel, LONGEST_MESSAGE, {
+    onMessage(raw) {
+      const message = fromInstanceSchema.safeParse(raw).data;
+      if (message?.type === 'listening') onListening().catch(settle.reject);
+      else if (message?.type === 'ready') settle.resolve();
+      else if (message?.type === 'variables') request.onVariables(message);
+      else refuse();
+    },
+    onViolation: refuse,
+    onEnd() {}, // its exit tells
+  });
+  return { channel, started };
+}
+
+function socketPathOf({ runtimeDir, id }: StartRequest): string {
+  const socketPath = path.join(runtimeDir, `${id}.sock`);
+  if (Buffer.byteLength(socketPath) <= LONGEST_SOCKET_PATH_BYTES) return socketPath;
+  throw new Error(`the path ${socketPath} is too long for a socket; set a shorter TMPDIR`);
 }
 
 function toInstanceProcess(
   request: StartRequest,
   launched: LaunchedInstance,
-  socketPath: string,
+  channel: LineChannel,
   pid: number | undefined,
-  ended: Promise<void>,
+  ended: Promise<InstanceEnd>,
 ): InstanceProcess {
   const agent = new Agent({ keepAlive: true });
+  const socketPath = socketPathOf(request);
   return {
     id: request.id,
     pid,
@@ -138,18 +170,13 @@ function toInstanceProcess(
       await rm(socketPath, { force: true });
     }),
     async stop() {
-      send(launched, { type: 'stop' });
+      channel.send({ type: 'stop' } satisfies ToInstance).catch(() => {}); // it has ended already
       const forced = delay(STOP_GRACE_MS, 'late', { ref: false });
       if ((await Promise.race([ended, forced])) === 'late') launched.kill();
       await ended;
     },
     kill: launched.kill,
   };
-}
-
-function send(launched: LaunchedInstance, message: ToInstance): void {
-  // A channel that has closed means that the instance has ended, which is noticed by its exit.
-  if (launched.child.connected) launched.child.send(message, () => {});
 }
 
 function keepErrors(launched: LaunchedInstance): () => string {

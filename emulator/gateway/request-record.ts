@@ -27,7 +27,7 @@ export function recordRequests(log: Log, events: Events): MiddlewareHandler<Gate
     outgoing.setHeader(HEADER.requestId, record.requestId);
     outgoing.setHeader('x-cloudbase-request-id', record.requestId);
     outgoing.once('close', () => {
-      record.status = outgoing.statusCode;
+      record.status = outgoing.headersSent ? outgoing.statusCode : 0;
       record.durationMs = Math.round((performance.now() - startedAt) * 10) / 10;
       if (!outgoing.writableFinished) record.aborted = true;
       const { cause, ...shown } = record;

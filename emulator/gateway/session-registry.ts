@@ -6,7 +6,7 @@ import type { HostSettings } from '../isolation/instance-environment.js';
 import type { Launcher } from '../isolation/launcher.js';
 import type { Log } from '../log.js';
 import { createSessionVariables, type SessionVariables } from '../session-variables.js';
-import { type InstanceProcess, type StartRequest, startInstance } from './instance-process.js';
+import { type InstanceEnd, type InstanceProcess, type StartRequest, startInstance } from './instance-process.js';
 import { type SessionKey, toKeyString } from './session-key.js';
 import type { InstancePlace, SessionStore } from './session-store.js';
 
@@ -20,6 +20,8 @@ export type Session = {
   generations: number;
   instance: InstanceProcess | undefined;
   starting: Promise<InstanceProcess> | undefined;
+  /** Ends the instance at once, also one that still starts. */
+  kill(): void;
   /** Files that an ended instance still holds. */
   unreturned: InstancePlace | undefined;
   /** Resolves when the previous instance has ended and an attempt was made to return its files. */
@@ -54,6 +56,7 @@ export function createSessionRegistry(deps: RegistryDeps) {
       generations: 0,
       instance: undefined,
       starting: undefined,
+      kill() {},
       unreturned: undefined,
       settled: Promise.resolve(),
       stopping: false,
@@ -103,10 +106,8 @@ export function createSessionRegistry(deps: RegistryDeps) {
     /** Ends all instances at once, without grace. */
     kill(): void {
       closing = true;
-      for (const session of sessions.values()) session.instance?.kill();
+      for (const session of sessions.values()) session.kill();
     },
-
-    isClosing: () => closing,
   };
 }
 
@@ -140,9 +141,9 @@ async function startWithFiles(session: Session, id: string, deps: RegistryDeps):
   });
   session.settled = started
     .then(async (instance) => {
-      await instance.ended;
+      const end = await instance.ended;
       session.instance = undefined;
-      announce(session, session.stopping ? 'stopped' : 'crashed', id, deps);
+      announce(session, session.stopping ? 'stopped' : 'crashed', id, deps, end);
     })
     .catch(() => {}) // a failed start is reported to its caller
     .then(() => returnFiles(session, deps))
@@ -174,13 +175,22 @@ function toStartRequest(session: Session, id: string, place: InstancePlace, deps
       strictFields: config.strictFields,
       cancelOnDisconnect: config.cancelOnDisconnect,
     },
+    onLaunched(kill) {
+      session.kill = kill;
+    },
     onVariables: ({ values, conversationId }) => session.variables.apply(values, conversationId),
   };
 }
 
-function announce(session: Session, state: SessionEvent['state'], instance: string, deps: RegistryDeps): void {
+function announce(
+  session: Session,
+  state: SessionEvent['state'],
+  instance: string,
+  deps: RegistryDeps,
+  end?: InstanceEnd,
+): void {
   deps.events.emit('session', { ...session.key, state, instance });
-  const line = { ...session.key, instance, pid: session.instance?.pid };
+  const line = { ...session.key, instance, pid: session.instance?.pid, ...end };
   if (state === 'crashed')
     deps.log.warn(line, 'instance ended unexpectedly; the next request gets a new one on the same workspace');
   else deps.log.info(line, `session ${state}`);

@@ -1,13 +1,13 @@
-import { lstat, mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, rename, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { execa } from 'execa';
 import { z } from 'zod';
 import { DEFAULT_FUNCTION_NAME, functionNameSchema, sessionIdSchema } from '../../client/wire/ids.js';
 import { systemErrorCode } from '../errors.js';
+import { removeTree, unlockDirectories } from '../files.js';
 import type { IsolationMode } from '../isolation/launcher.js';
 import { endLeftovers } from '../isolation/leftovers.js';
-import { leadsThroughLink } from '../links.js';
-import type { SessionKey } from './session-key.js';
+import type { Log } from '../log.js';
+import { type SessionKey, toKeyString } from './session-key.js';
 
 /** Where all workspaces are, as commands see them. Evidence: recorded (a real run). */
 const WORKSPACE_ROOT = '/tmp/workspace';
@@ -36,11 +36,13 @@ export type InstancePlace = {
  * Mode none: the workspace is really `/tmp/workspace/<session>`. What is there already is adopted and
  * never moved or deleted.
  */
-export function createSessionStore(dataDir: string, mode: IsolationMode) {
+export function createSessionStore(dataDir: string, mode: IsolationMode, log: Log) {
   const instances = path.join(dataDir, 'instances');
   const sessions = path.join(dataDir, 'sessions');
   const trash = path.join(dataDir, 'trash');
   const made = new Set<string>();
+  /** Sessions whose files an earlier run left where they cannot be taken from. */
+  const stranded = new Map<string, string>();
 
   const sessionDirectory = (key: SessionKey) => path.join(sessions, key.functionName, key.sessionId);
 
@@ -73,18 +75,13 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
   }
 
   async function bringBack(directory: string, key: SessionKey): Promise<void> {
-    await mkdir(sessionDirectory(key), { recursive: true });
+    const stored = sessionDirectory(key);
+    await mkdir(stored, { recursive: true });
     const tmp = path.join(directory, 'tmp');
-    const homes = path.join(directory, 'home');
-    const workspaceReturned = await bringBackOne(
-      tmp,
-      `workspace/${key.sessionId}`,
-      path.join(sessionDirectory(key), 'workspace'),
-    );
-    await bringBackOne(homes, HOME_NAME, path.join(sessionDirectory(key), 'home'));
-    // A command moved or replaced it; what it made of it is still somewhere in here.
-    const isKept = workspaceReturned || (await isDirectory(path.join(sessionDirectory(key), 'workspace')));
-    if (!isKept) await moveToTrash(directory);
+    await bringBackOne(tmp, ['workspace', key.sessionId], path.join(stored, 'workspace'));
+    await bringBackOne(path.join(directory, 'home'), [HOME_NAME], path.join(stored, 'home'));
+    // Where a command moved or replaced the workspace, what it made of it is still somewhere in here.
+    if (!(await isDirectory(path.join(stored, 'workspace')))) await moveToTrash(directory);
   }
 
   async function moveToTrash(directory: string): Promise<void> {
@@ -95,13 +92,16 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
   async function detach(directory: string): Promise<void> {
     const owner = await readOwner(directory);
     if (owner) await bringBack(directory, owner);
-    await removeTree(directory);
+    if (!(await removeTree(directory))) log.warn({ directory }, 'a directory could not be removed');
   }
 
   return {
     /** Gives an instance its session's files. Not to be called for one session twice at a time. */
-    attach(key: SessionKey, instanceId: string): Promise<InstancePlace> {
+    async attach(key: SessionKey, instanceId: string): Promise<InstancePlace> {
       const directory = path.join(instances, instanceId);
+      const elsewhere = stranded.get(toKeyString(key));
+      if (elsewhere !== undefined)
+        throw new Error(`its files are still in ${elsewhere}; bring them to ${sessionDirectory(key)}`);
       return mode === 'namespace' ? attachIsolated(key, directory) : attachPlain(key, directory);
     },
 
@@ -113,7 +113,11 @@ export function createSessionStore(dataDir: string, mode: IsolationMode) {
       for (const name of await readdir(instances).catch(() => [])) {
         const directory = path.join(instances, name);
         await endLeftovers(name);
-        await detach(directory);
+        await detach(directory).catch(async (error) => {
+          log.error({ directory, err: error }, 'the files of a session could not be brought back; it will not start');
+          const owner = await readOwner(directory);
+          if (owner) stranded.set(toKeyString(owner), directory);
+        });
       }
     },
 
@@ -150,20 +154,11 @@ async function readOwner(directory: string): Promise<SessionKey | undefined> {
   }
 }
 
-/** What a command left may be nested deeper than a path can be long, which only `rm` copes with. */
-async function removeTree(directory: string): Promise<void> {
-  await rm(directory, { recursive: true, force: true }).catch(() =>
-    execa('rm', ['-rf', '--', directory], { reject: false }),
-  );
-}
-
-/** @returns False when what is there is not a directory, or is reached through a link. */
-async function bringBackOne(base: string, name: string, to: string): Promise<boolean> {
-  const from = path.join(base, name);
-  if (leadsThroughLink(base, from) || !(await isDirectory(from))) return false;
+/** Moves a directory back, unless a command has put something else in its place. */
+async function bringBackOne(base: string, names: string[], to: string): Promise<void> {
+  if (!(await unlockDirectories(base, names))) return;
   await moveAside(to);
-  await rename(from, to);
-  return true;
+  await rename(path.join(base, ...names), to);
 }
 
 async function moveOrMake(from: string, to: string): Promise<void> {

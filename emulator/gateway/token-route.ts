@@ -1,22 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Hono } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { SandboxError } from '../errors.js';
 import { allowOnly } from '../method-not-allowed.js';
 import type { AccessTokens } from './access-tokens.js';
-import { BODY_LIMIT_BYTES, tooLarge } from './container-proxy.js';
-
-export type Credentials = { secretId: string; secretKey: string };
+import { limitBody } from './body-limit.js';
+import type { KeyPair } from './key-pair.js';
 
 const TOKEN_PATH = '/auth/v1/token/clientCredential';
-
-const limitBody = bodyLimit({
-  maxSize: BODY_LIMIT_BYTES,
-  onError: () => {
-    throw tooLarge();
-  },
-});
 
 const tokenRequestSchema = z.object({ grant_type: z.literal('client_credentials') });
 
@@ -27,7 +18,7 @@ const tokenRequestSchema = z.object({ grant_type: z.literal('client_credentials'
  *
  * @param required The one pair that is accepted; undefined accepts any.
  */
-export function createTokenRoute(tokens: AccessTokens, required: Credentials | undefined): Hono {
+export function createTokenRoute(tokens: AccessTokens, required: KeyPair | undefined): Hono {
   const app = new Hono();
   app.post(TOKEN_PATH, limitBody, async (c) => {
     if (!tokenRequestSchema.safeParse(await c.req.json().catch(() => undefined)).success) {
@@ -41,7 +32,7 @@ export function createTokenRoute(tokens: AccessTokens, required: Credentials | u
   return app;
 }
 
-function identify(header: string | undefined, required: Credentials | undefined): string {
+function identify(header: string | undefined, required: KeyPair | undefined): string {
   if (!header) {
     throw new SandboxError('MISSING_CREDENTIALS', 'Send Authorization: Basic base64(SecretId:SecretKey)');
   }
@@ -59,7 +50,7 @@ function identify(header: string | undefined, required: Credentials | undefined)
   return signed;
 }
 
-function identifyPair(pair: string, required: Credentials | undefined): string {
+function identifyPair(pair: string, required: KeyPair | undefined): string {
   const colon = pair.indexOf(':');
   if (colon < 1 || colon === pair.length - 1) {
     throw new SandboxError('INVALID_CREDENTIALS', 'Basic credentials must be SecretId:SecretKey, both not empty');

@@ -5,6 +5,7 @@ import { conversationIdSchema } from '../../client/wire/ids.js';
 import { sessionInitInputSchema, type Variables, variablesSchema } from '../../client/wire/session.js';
 import { SandboxError, toErrorBody, toSandboxError } from '../errors.js';
 import { type Assignment, encodeTrace, TRACE_HEADER, type Trace } from '../instance-protocol.js';
+import { allowOnly } from '../method-not-allowed.js';
 import { acceptVariables, type SessionVariables } from '../session-variables.js';
 import { type Tool, ToolFailure } from '../tools/define-tool.js';
 import { findTool, toolNames } from '../tools/registry.js';
@@ -26,12 +27,6 @@ export type InstanceDeps = {
 
 type Env = { Variables: { requestId: string; trace: Trace } };
 
-const ROUTES: Record<string, string> = {
-  '/health': 'GET',
-  '/api/session/init': 'POST',
-  '/api/session/env': 'PUT',
-};
-
 /** The container's routes, as they are behind the gateway. */
 export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
   const app = new Hono<Env>();
@@ -50,14 +45,8 @@ export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
   });
 
   app.notFound((c) => {
-    const expected = /^\/api\/tools\/[^/]+$/.test(c.req.path) ? 'POST' : ROUTES[c.req.path];
-    const error = expected
-      ? new SandboxError('METHOD_NOT_ALLOWED', `${c.req.path} takes ${expected}, not ${c.req.method}`)
-      : new SandboxError(
-          'NOT_FOUND',
-          `There is no route ${c.req.method} ${c.req.path.slice(0, 200)}; the README lists all routes`,
-        );
-    if (expected) c.header('Allow', expected);
+    const message = `There is no route ${c.req.method} ${c.req.path.slice(0, 200)}; the README lists all routes`;
+    const error = new SandboxError('NOT_FOUND', message);
     return c.json(toErrorBody(error, c.var.requestId), error.status);
   });
 
@@ -104,6 +93,8 @@ export function createInstanceApp(deps: InstanceDeps): Hono<Env> {
     return c.json(await callTool(tool, input, workspace, deps, c.var, c.req.raw.signal));
   });
 
+  app.all('/health', allowOnly('GET')).all('/api/session/env', allowOnly('PUT'));
+  app.all('/api/session/init', allowOnly('POST')).all('/api/tools/:tool', allowOnly('POST'));
   return app;
 }
 
@@ -154,8 +145,22 @@ function workspaceOf(headers: Headers, fromBody: string | undefined, deps: Insta
   return createWorkspace(deps.assignment.sessionRoot, checked.data);
 }
 
+/** What a command's environment can take. Evidence: emulator-only. */
+const SESSION_VARIABLES_LIMIT_BYTES = 512 * 1024;
+
+function sizeOf(variables: Variables): number {
+  return Object.entries(variables).reduce((sum, [name, value]) => sum + Buffer.byteLength(name + value), 0);
+}
+
 async function setVariables(deps: InstanceDeps, values: Variables, conversationId: string | undefined) {
   const { accepted, ignored } = acceptVariables(values);
+  const held = sizeOf({ ...deps.variables.for(conversationId), ...accepted });
+  if (held > SESSION_VARIABLES_LIMIT_BYTES) {
+    throw new SandboxError(
+      'INVALID_REQUEST',
+      `The session would hold ${held} bytes of variables; it may hold ${SESSION_VARIABLES_LIMIT_BYTES}`,
+    );
+  }
   deps.variables.apply(accepted, conversationId);
   await deps.rememberVariables(accepted, conversationId);
   return { set: Object.keys(accepted), ignored };

@@ -1,38 +1,48 @@
 /**
  * Entry of an instance: the process of one session. It is started by the gateway with two arguments,
- * the Unix socket to listen on and its instance id, and lives as long as the IPC channel.
+ * the Unix socket to listen on and its instance id, and lives as long as the channel on descriptor 3.
  */
+import { Socket } from 'node:net';
 import path from 'node:path';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Assignment, type FromInstance, toInstanceSchema } from '../instance-protocol.js';
+import { createLineChannel } from '../line-channel.js';
 import { createSessionVariables } from '../session-variables.js';
 import { createFifoPool } from '../workspace/fifo-pool.js';
 import { createCommandRunner } from '../workspace/run-command.js';
 import { createInstanceApp } from './app.js';
 
 const [socketPath, instanceId] = process.argv.slice(2);
-if (socketPath === undefined || instanceId === undefined || !process.send) {
+if (socketPath === undefined || instanceId === undefined) {
   throw new Error('An instance is started by the emulator, not by hand');
 }
+
+// By default this signal opens a debugger for whoever connects, and any command could send it.
+process.on('SIGUSR1', () => {});
 
 const scratchDirectory = path.dirname(socketPath);
 const fifos = createFifoPool(scratchDirectory);
 const commands = createCommandRunner(fifos, scratchDirectory, instanceId);
-const baseEnv = commandEnvironment(process.env);
+// Built by the launcher; every entry is a string.
+const baseEnv = { ...process.env } as Record<string, string>;
 
 let answer: ((request: Request) => Response | Promise<Response>) | undefined;
 const server = createAdaptorServer({
   fetch: (request) => answer?.(request) ?? new Response(null, { status: 503 }),
+  overrideGlobalObjects: false,
   serverOptions: { keepAliveTimeout: 0, requestTimeout: 0 },
 });
-server.listen(socketPath, () => tell({ type: 'listening' }));
-
-process.on('message', (message) => {
-  const parsed = toInstanceSchema.parse(message);
-  if (parsed.type === 'assign') assign(parsed);
-  else stop();
+const channel = createLineChannel(new Socket({ fd: 3 }), Number.POSITIVE_INFINITY, {
+  onMessage(message) {
+    const parsed = toInstanceSchema.parse(message);
+    if (parsed.type === 'assign') assign(parsed);
+    else stop();
+  },
+  onViolation: stop,
+  onEnd: stop,
 });
-process.on('disconnect', stop);
+const tell = (message: FromInstance) => channel.send(message);
+server.listen(socketPath, () => tell({ type: 'listening' }));
 
 function assign(assignment: Assignment): void {
   const variables = createSessionVariables(assignment.variables);
@@ -47,12 +57,6 @@ function assign(assignment: Assignment): void {
   fifos.fill().then(() => tell({ type: 'ready' }), fail);
 }
 
-function tell(message: FromInstance): Promise<void> {
-  return new Promise((resolve, reject) => {
-    process.send?.(message, (error: Error | null) => (error ? reject(error) : resolve()));
-  });
-}
-
 /** Commands that still run are ended first; in namespace mode the rest ends with the namespace. */
 function stop(): void {
   commands.terminateAll().finally(() => process.exit(0));
@@ -61,9 +65,4 @@ function stop(): void {
 function fail(error: unknown): void {
   console.error(error);
   process.exit(1);
-}
-
-function commandEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {
-  const { NODE_CHANNEL_FD: _fd, NODE_CHANNEL_SERIALIZATION_MODE: _mode, ...rest } = env;
-  return Object.fromEntries(Object.entries(rest).filter((entry): entry is [string, string] => entry[1] !== undefined));
 }

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Readable, Writable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isRunning, sendSignal, snapshotProcesses } from '../processes.js';
+import { isSameRunning, readProcessStat, snapshotProcesses } from '../processes.js';
 import { certificateArgs, entryView, nodeView, systemArgs } from './host-files.js';
 import { coverInherited } from './inherited-descriptors.js';
 import type { InstanceDirectories, Launcher } from './launcher.js';
@@ -30,16 +30,17 @@ export function createBubblewrapLauncher(bwrap: string, entry: string): Launcher
     mode: 'namespace',
     view: () => ({ home: HOME, private: PRIVATE, node: node.node, entry: bundle.entry }),
 
-    launch(directories, program, env, channel) {
+    launch(directories, program, env) {
       const args = [...fixedArgs, ...instanceArgs(directories), ...certificateArgs(env), '--remount-ro', '/'];
       // Arguments travel by descriptor: the command line of process 1 is readable inside and would show host paths.
       const child = spawn(bwrap, ['--args', '4', '--info-fd', '5', '--', ...program], {
         env,
         cwd: '/',
-        stdio: ['ignore', 'pipe', 'pipe', channel === 'ipc' ? 'ipc' : 'ignore', 'pipe', 'pipe', ...coverInherited(6)],
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', ...coverInherited(6)],
       });
-      // Both ends are sockets of this process, made by the 'pipe' entries above.
+      // Sockets of this process, made by the 'pipe' entries above.
       const pipes: ReadonlyArray<Writable | Readable | null | undefined> = child.stdio;
+      const channel = pipes[3] as Duplex;
       const argsPipe = pipes[4] as Writable;
       const infoPipe = pipes[5] as Readable;
       argsPipe.on('error', () => {});
@@ -47,10 +48,9 @@ export function createBubblewrapLauncher(bwrap: string, entry: string): Launcher
       const firstPid = readFirstPid(infoPipe);
       return {
         child,
+        channel,
         pid: async () => childOf(await firstPid),
-        kill() {
-          if (child.pid !== undefined) sendSignal(child.pid, 'SIGKILL');
-        },
+        kill: () => void child.kill('SIGKILL'),
         ended: untilEnded(child, firstPid),
       };
     },
@@ -102,9 +102,10 @@ async function readFirstPid(info: Readable): Promise<number | undefined> {
  * the bubblewrap outside, which may be killed without having waited for it.
  */
 async function untilEnded(child: ChildProcess, firstPid: Promise<number | undefined>): Promise<void> {
-  await once(child, 'exit').catch(() => {});
   const pid = await firstPid;
-  while (pid !== undefined && isRunning(pid)) await delay(2);
+  const first = pid === undefined ? undefined : readProcessStat(pid);
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit').catch(() => {});
+  while (first && isSameRunning(first)) await delay(2);
 }
 
 function childOf(parentPid: number | undefined): number | undefined {

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import type { Duplex } from 'node:stream';
 
 /** How instances are kept apart: `namespace` by bubblewrap, `none` not at all. */
 export type IsolationMode = 'namespace' | 'none';
@@ -18,6 +19,8 @@ type InstanceView = { home: string; private: string; node: string; entry: string
 
 export type LaunchedInstance = {
   child: ChildProcess;
+  /** Connected to descriptor 3 of the program. */
+  channel: Duplex;
   /** Pid on the host of the program that was asked for. */
   pid(): Promise<number | undefined>;
   /** Ends everything inside, at once. */
@@ -31,10 +34,5 @@ export type Launcher = {
   mode: IsolationMode;
   view(directories: InstanceDirectories): InstanceView;
   /** @param program Path, as the instance sees it, and arguments. */
-  launch(
-    directories: InstanceDirectories,
-    program: string[],
-    env: Record<string, string>,
-    channel: 'ipc' | 'none',
-  ): LaunchedInstance;
+  launch(directories: InstanceDirectories, program: string[], env: Record<string, string>): LaunchedInstance;
 };

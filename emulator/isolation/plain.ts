@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { Duplex } from 'node:stream';
 import { sendSignal } from '../processes.js';
 import { coverInherited } from './inherited-descriptors.js';
 import { INSTANCE_VARIABLE } from './instance-environment.js';
@@ -16,15 +17,16 @@ export function createPlainLauncher(entry: string): Launcher {
   return {
     mode: 'none',
     view: (directories) => ({ ...directories, node: process.execPath, entry }),
-    launch(_directories, [file = '', ...args], env, channel) {
+    launch(_directories, [file = '', ...args], env) {
       const child = spawn(file, args, {
         env,
         cwd: '/',
         detached: true,
-        stdio: ['ignore', 'pipe', 'pipe', channel === 'ipc' ? 'ipc' : 'ignore', ...coverInherited(4)],
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe', ...coverInherited(4)],
       });
       return {
         child,
+        channel: child.stdio[3] as Duplex, // made by the last 'pipe' above
         pid: async () => child.pid,
         kill: () => killGroup(child),
         ended: untilEnded(child, env[INSTANCE_VARIABLE]),
@@ -34,7 +36,8 @@ export function createPlainLauncher(entry: string): Launcher {
 }
 
 function killGroup(child: ChildProcess): void {
-  if (child.pid !== undefined) sendSignal(-child.pid, 'SIGKILL');
+  if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
+    sendSignal(-child.pid, 'SIGKILL');
 }
 
 async function untilEnded(child: ChildProcess, instanceId: string | undefined): Promise<void> {

@@ -36,15 +36,13 @@ async function attack(launcher: Launcher, root: string): Promise<ProbeResult> {
   const attacker = await makeInstance(root, 'a');
   const victim = await makeInstance(root, 'b');
   const env = { PATH: '/usr/bin:/bin', PROBE_ROOT: root, PROBE_HOST_PID: String(process.pid) };
-  const victimRun = launcher.launch(
-    victim,
-    ['/bin/bash', '-c', 'echo ready; read -r _ < <(sleep 60)'],
-    { PROBE_TOKEN: SECRET, ...env },
-    'none',
-  );
+  const victimRun = launcher.launch(victim, ['/bin/bash', '-c', 'echo ready; read -r _ < <(sleep 60)'], {
+    PROBE_TOKEN: SECRET,
+    ...env,
+  });
   try {
     await firstOutput(victimRun);
-    return await runAttack(launcher.launch(attacker, ['/bin/bash', '-c', ATTACK], env, 'none'));
+    return await runAttack(launcher.launch(attacker, ['/bin/bash', '-c', ATTACK], env));
   } finally {
     victimRun.kill();
     await victimRun.ended;

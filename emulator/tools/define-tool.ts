@@ -26,7 +26,7 @@ export type Tool<Input extends z.ZodObject = z.ZodObject, Output extends z.ZodTy
 };
 
 /**
- * A named operation of the container. HTTP and MCP both read the registry of these.
+ * A named operation of the container.
  */
 export function defineTool<Input extends z.ZodObject, Output extends z.ZodType>(
   tool: Tool<Input, Output>,

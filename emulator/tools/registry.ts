@@ -1,7 +1,7 @@
 import { bash } from './bash.js';
 import type { Tool } from './define-tool.js';
 
-/** Every tool of the container: the one list that HTTP and MCP both read. */
+/** Every tool of the container, in the one list that all ways to call them read. */
 const TOOLS: readonly Tool[] = [bash];
 
 export function findTool(name: string): Tool | undefined {

@@ -25,7 +25,8 @@ export function createFifoPool(directory: string, batchSize = 64) {
     const batch = Array.from({ length: batchSize }, () =>
       path.join(directory, `fifo-${randomBytes(8).toString('hex')}`),
     );
-    await runFile('mkfifo', ['-m', '600', ...batch]);
+    // The PATH of commands begins in their home, where any program may call itself mkfifo.
+    await runFile('mkfifo', ['-m', '600', ...batch], { env: { PATH: '/usr/bin:/bin' } });
     ready = ready.concat(batch);
   }
 

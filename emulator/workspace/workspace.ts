@@ -1,5 +1,6 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { SandboxError, systemErrorCode } from '../errors.js';
 
 /**
  * Where one conversation works: `<session root>/<conversationId>`, or the session root itself for
@@ -15,8 +16,9 @@ export function createWorkspace(sessionRoot: string, conversationId: string | un
     /** Absolute path of the conversation's directory; it need not exist yet. */
     directory,
 
+    /** @throws SandboxError `WORKSPACE_UNUSABLE` when something else is in its place or the disk is full. */
     async create(): Promise<void> {
-      await mkdir(directory, { recursive: true });
+      await makeDirectory(directory);
     },
 
     /**
@@ -26,7 +28,7 @@ export function createWorkspace(sessionRoot: string, conversationId: string | un
      */
     async commandDirectory(): Promise<{ path: string; warning?: string }> {
       if (await isDirectory(directory)) return { path: directory };
-      await mkdir(sessionRoot, { recursive: true });
+      await makeDirectory(sessionRoot);
       if (conversationId === undefined) return { path: sessionRoot };
       return {
         path: sessionRoot,
@@ -37,6 +39,25 @@ export function createWorkspace(sessionRoot: string, conversationId: string | un
 }
 
 export type Workspace = ReturnType<typeof createWorkspace>;
+
+async function makeDirectory(name: string): Promise<void> {
+  try {
+    await mkdir(name, { recursive: true });
+  } catch (error) {
+    const reason = WHY[systemErrorCode(error) ?? ''] ?? (error instanceof Error ? error.message : String(error));
+    throw new SandboxError('WORKSPACE_UNUSABLE', `The directory ${name} could not be made: ${reason}`, {
+      cause: error,
+    });
+  }
+}
+
+const WHY: Record<string, string> = {
+  EEXIST: 'a file is in its place; remove it',
+  ENOTDIR: 'a file is in the place of a directory above it; remove it',
+  ENOSPC: 'no space is left on the disk',
+  EACCES: 'a directory above it may not be written',
+  ELOOP: 'a link in its place leads nowhere; remove it',
+};
 
 async function isDirectory(name: string): Promise<boolean> {
   const stats = await stat(name).catch(() => undefined);

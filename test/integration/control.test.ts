@@ -76,6 +76,8 @@ describeModes('GET /_emulator/events', (emulator) => {
     await first.close();
     await second.close();
     await eventually('the watcher has ended', async () => (await watchers()) === 0);
+    const head = await fetch(`${emulator().url}/_emulator/events`, { method: 'HEAD' });
+    expect([head.status, await watchers()]).toEqual([200, 0]);
   });
 
   it('tells of a conversation whose directory is missing by a warning', async () => {

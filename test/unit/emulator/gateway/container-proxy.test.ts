@@ -55,7 +55,7 @@ describe('a request on its way to an instance', () => {
       base: directory,
       sessionRoot: '/tmp',
     };
-    const life = { ended: Promise.resolve(), stop: async () => {}, kill: () => {} };
+    const life = { ended: Promise.resolve({ exitCode: 1, signal: null }), stop: async () => {}, kill: () => {} };
     return {
       id: 'i1',
       pid: undefined,
