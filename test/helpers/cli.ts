@@ -34,7 +34,7 @@ type SpawnOptions = {
 };
 
 /**
- * Starts the command line as a user does. What still runs when the test is over is killed.
+ * Starts the command line as a user does. What still runs when the test is over is stopped.
  *
  * @param argv Arguments of `scf-sandbox`.
  */
@@ -66,8 +66,10 @@ export function runCli(
   });
   const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   onTestFinished(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    const force = setTimeout(() => child.kill('SIGKILL'), 15_000);
+    child.kill('SIGTERM');
     await ended;
+    clearTimeout(force);
   });
 
   return {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
-import { describe, expect, it, vi } from 'vitest';
+import { readdir, rm } from 'node:fs/promises';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createEmulator, type Emulator } from '../../dist/emulator/index.js';
 import { startCli } from '../helpers/cli.js';
 import {
@@ -17,6 +17,13 @@ async function instanceOf(emulator: Pick<Emulator, 'url'>, sessionId: string) {
   const { instance, generations } = await stateOf(emulator, sessionId);
   if (!instance) throw new Error(`no instance of ${sessionId}`);
   return { ...instance, generations };
+}
+
+/** Mode none keeps the workspaces of an emulator that was killed where they are; a test removes them at its end. */
+function removeWorkspaces(sessionIds: string[]): void {
+  onTestFinished(async () => {
+    for (const id of sessionIds) await rm(`/tmp/workspace/${id}`, { recursive: true, force: true });
+  });
 }
 
 /** Open descriptors of this process that are sockets, pipes or files, and not its own plumbing. */
@@ -106,6 +113,7 @@ describeModes('a data directory', (_emulator, mode) => {
   it('gives back every workspace after the emulator was killed', async () => {
     const dataDir = `${tempDir()}/killed`;
     const envs = [randomId(), randomId()];
+    removeWorkspaces(envs);
     const argv = ['--data-dir', dataDir, '--isolation', mode === 'none' ? 'none' : 'require'];
     const first = await startCli(argv);
     for (const env of envs) {
@@ -120,7 +128,6 @@ describeModes('a data directory', (_emulator, mode) => {
     for (const env of envs) {
       const caller = callerFor(second, env, 'A');
       expect((await caller.bash('cat file')).output).toBe(`${env}\n`);
-      await caller.bash('rm -rf ~/* "$PWD"/*');
     }
     expect(await readdir(`${dataDir}/instances`)).toHaveLength(2);
     second.child.kill('SIGTERM');
@@ -165,6 +172,7 @@ describe('a killed ephemeral emulator', () => {
     const argv = ['--ephemeral', '--isolation', 'none'];
     const first = await startCli(argv, { env });
     const session = randomId();
+    removeWorkspaces([session]);
     await callerFor(first, session, 'A').init();
     await callerFor(first, session, 'A').bash('setsid sleep 600 > /dev/null 2>&1 &');
     const { id } = await instanceOf(first, session);
