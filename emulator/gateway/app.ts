@@ -10,7 +10,7 @@ import type { Events } from '../events.js';
 import type { Log } from '../log.js';
 import type { AccessTokens } from './access-tokens.js';
 import { checkBearer } from './auth.js';
-import { type ForwardRequest, forward, gatewayHeaders } from './container-proxy.js';
+import { type ForwardRequest, forward, gatewayHeaders, SERVER } from './container-proxy.js';
 import { guardHost, guardOrigin } from './guard.js';
 import { refuseInsideCallers } from './inside-callers.js';
 import type { KeyPair } from './key-pair.js';
@@ -137,8 +137,11 @@ function answerError(error: SandboxError, c: Context<GatewayEnv>): Response {
     record.cause = error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : String(error.cause);
   // Nothing can be said any more once headers are out or the client is gone.
   if (c.env.outgoing.headersSent || c.env.outgoing.destroyed) return RESPONSE_ALREADY_SENT;
+  c.header('server', SERVER);
+  // Without a session the real gateway names the request here. Evidence: recorded (field report).
+  c.header('x-cloudbase-session-id', record.sessionId ?? record.requestId);
   if (error.code === 'INSTANCE_START_FAILED' || error.code === 'INSTANCE_CRASHED') {
-    const headers = gatewayHeaders(record.requestId, record.sessionId ?? '', String(error.status), 0);
+    const headers = gatewayHeaders(record.requestId, record.sessionId ?? record.requestId, String(error.status), 0);
     for (const [name, value] of Object.entries(headers)) c.header(name, value);
   }
   if (error.code === 'INSTANCE_START_FAILED') {

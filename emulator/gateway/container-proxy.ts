@@ -169,6 +169,9 @@ function toDownstreamHeaders(
   };
 }
 
+/** Name of the real gateway in its answers. Evidence: recorded (field reports). */
+export const SERVER = 'tcbgw';
+
 export function gatewayHeaders(
   requestId: string,
   sessionId: string,
@@ -176,7 +179,7 @@ export function gatewayHeaders(
   elapsedMs: number,
 ): Record<string, string> {
   return {
-    server: 'tcbgw',
+    server: SERVER,
     [HEADER.requestId]: requestId,
     'x-cloudbase-request-id': requestId,
     'x-cloudbase-session-id': sessionId,

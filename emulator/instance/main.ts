@@ -22,6 +22,7 @@ process.on('SIGUSR1', () => {});
 
 const scratchDirectory = path.dirname(socketPath);
 const fifos = createFifoPool(scratchDirectory);
+const filled = fifos.fill();
 const commands = createCommandRunner(fifos, scratchDirectory, instanceId);
 // Built by the launcher; every entry is a string.
 const baseEnv = { ...process.env } as Record<string, string>;
@@ -54,7 +55,7 @@ function assign(assignment: Assignment): void {
     rememberVariables: (values, conversationId) => tell({ type: 'variables', values, conversationId }),
   });
   answer = (request) => app.fetch(request);
-  fifos.fill().then(() => tell({ type: 'ready' }), fail);
+  filled.then(() => tell({ type: 'ready' }), fail);
 }
 
 /** Commands that still run are ended first; in namespace mode the rest ends with the namespace. */

@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { initSandboxWorkspace, SandboxInstance } from '../../client/index.js';
 import { PROJECT_ROOT, runCli, startCli } from '../helpers/cli.js';
-import { callerFor, namespacesHold, randomId, useTempDir } from '../helpers/emulator.js';
+import { callerFor, eventually, namespacesHold, randomId, stateOf, useTempDir } from '../helpers/emulator.js';
 
 describe('scf-sandbox start', () => {
   const tempDir = useTempDir();
@@ -52,6 +53,40 @@ describe('scf-sandbox start', () => {
       }),
     );
     expect(await (await fetch(`${off.url}/health`)).json()).toMatchObject({ isolation: 'none' });
+  });
+
+  it('logs the mkdir -p of a new conversation with exit code 0, and the directory is there', async () => {
+    const cli = await startCli(['--ephemeral']);
+    const envId = randomId();
+    const sandbox = new SandboxInstance({ target: { kind: 'emulator', url: cli.url }, envId, conversationId: 'A' });
+    await initSandboxWorkspace(sandbox, { envId, secretId: 'id', secretKey: 'key' }, 'A');
+    expect(await cli.line((line) => line.tool === 'bash')).toMatchObject({
+      event: 'request',
+      requestId: expect.any(String),
+      sessionId: envId,
+      conversationId: 'A',
+      path: '/v1/functions/sandbox-shared/api/tools/bash',
+      status: 200,
+      durationMs: expect.any(Number),
+      command: `mkdir -p "/tmp/workspace/${envId}/A"`,
+      exitCode: 0,
+      timedOut: false,
+    });
+    const { hostPath } = await stateOf(cli, envId);
+    expect(await readdir(hostPath)).toEqual(['A']);
+  });
+
+  it('logs one readable line a request on a terminal', async () => {
+    const cli = runCli(['--port', '0', '--ephemeral', '--log', 'pretty']);
+    await eventually('it is ready', () => cli.output().includes('ready on http'));
+    const url = /ready on (\S+)/.exec(cli.output())?.[1] ?? '';
+    const caller = callerFor({ url }, randomId('pretty'), 'A');
+    await caller.init();
+    await caller.bash('exit 3');
+    await eventually('the command is logged', () => cli.output().includes('exit 3'));
+    expect(cli.output()).toMatch(
+      /INFO: POST {2}\/api\/tools\/bash {2}200 {2}[\d.]+ ms {2}pretty-\w+\/A {2}\$ exit 3 {2}exit 3\n/,
+    );
   });
 
   it('names the holder of a port that is taken', async () => {
