@@ -2,8 +2,6 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createAdaptorServer } from '@hono/node-server';
-import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Config, type EmulatorOptions, parseConfig } from './config.js';
 import { createControlApp, type SessionView } from './control/app.js';
 import { createFileWatch, type FileWatch } from './control/file-watch.js';
@@ -13,6 +11,7 @@ import { createAccessTokens } from './gateway/access-tokens.js';
 import { createGatewayApp } from './gateway/app.js';
 import { requiredKeyPair } from './gateway/key-pair.js';
 import { listen } from './gateway/listen.js';
+import { createGatewayServer } from './gateway/server.js';
 import { createSessionRegistry, type Session, type SessionRegistry } from './gateway/session-registry.js';
 import { createSessionStore, type SessionStore } from './gateway/session-store.js';
 import { chooseLauncher } from './isolation/choose-launcher.js';
@@ -38,7 +37,6 @@ export type Emulator = {
 };
 
 const CLOSE_GRACE_MS = 5_000;
-const KEEP_ALIVE_MS = 65_000;
 const INSTANCE_ENTRY = fileURLToPath(new URL('../instance.mjs', import.meta.url));
 const FILE_WATCH_PROGRAM = fileURLToPath(new URL('./control/file-watch-process.js', import.meta.url));
 
@@ -61,8 +59,34 @@ export async function createEmulator(options: EmulatorOptions = {}): Promise<Emu
 }
 
 async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulator> {
-  const [{ launcher, warning }, host, tokens, keyPair] = await Promise.all([
-    chooseLauncher(config.isolation, INSTANCE_ENTRY, dataDir.runtimeDir),
+  const parts = await assemble(config, dataDir, log);
+  const { warning, registry } = parts;
+  const facts = { name: 'scf-sandbox-emulator', isolation: parts.isolation, network: 'shared' as const };
+  const state = { ...facts, url: '', auth: config.auth, dataDir: dataDir.path, pid: process.pid, warning };
+  const control = createControlApp({
+    facts: () => state,
+    sessions: () => registry.list().map(toSessionView),
+    events: parts.events,
+    files: parts.files,
+    closing: parts.closing.signal,
+  });
+  const health = () => ({ ok: true, status: 'ready', ...facts, sessions: registry.list().length });
+  const server = createGatewayServer(createGatewayApp({ config, log, ...parts, control, health }));
+  state.url = await listen(server, config);
+
+  if (warning) log.warn(warning);
+  log.warn("network is shared: programs in an instance reach this machine's own ports (but not the emulator's)");
+  const ready = { event: 'ready', url: state.url, ...facts, dataDir: dataDir.path };
+  log.info(ready, `ready on ${state.url}`);
+  const { url, isolation, network } = state;
+  return { url, isolation, network, dataDir: dataDir.path, ...createStop({ config, log, dataDir, server, ...parts }) };
+}
+
+/** Chooses the walls, brings back what an earlier run left, and makes the parts that requests meet. */
+async function assemble(config: Config, dataDir: DataDir, log: Log) {
+  const { runtimeDir } = dataDir;
+  const [{ launcher, warning = null }, host, tokens, keyPair] = await Promise.all([
+    chooseLauncher(config.isolation, INSTANCE_ENTRY, runtimeDir),
     readHostSettings(process.env, config.passEnv),
     createAccessTokens(dataDir.path, config.tokenTtl),
     requiredKeyPair(config, dataDir.path),
@@ -70,61 +94,11 @@ async function start(config: Config, dataDir: DataDir, log: Log): Promise<Emulat
   const store = createSessionStore(dataDir.path, launcher.mode, log);
   await store.recover();
   const events = createEvents();
-  const closing = new AbortController();
-  const registry = createSessionRegistry({
-    config,
-    store,
-    launcher,
-    host,
-    runtimeDir: dataDir.runtimeDir,
-    log,
-    events,
-  });
+  const registry = createSessionRegistry({ config, store, launcher, host, runtimeDir, log, events });
   const files = createFileWatch(FILE_WATCH_PROGRAM, () => registry.list().flatMap(toWatchedRoot), log);
   events.on('session', () => files.refresh());
-
-  const facts = { name: 'scf-sandbox-emulator', isolation: launcher.mode, network: 'shared' as const };
-  const server = createAdaptorServer({
-    async fetch(request, env) {
-      const response = await app.fetch(request, env);
-      // For HEAD, hono wraps the mark of an answer that was piped, and it is not known again.
-      return env.outgoing.headersSent ? RESPONSE_ALREADY_SENT : response;
-    },
-    overrideGlobalObjects: false,
-    serverOptions: { keepAliveTimeout: KEEP_ALIVE_MS },
-  }) as Server; // HTTP/1.1, since no other server is asked for
-  let url = '';
-  const control = createControlApp({
-    facts: () => ({
-      ...facts,
-      url,
-      auth: config.auth,
-      dataDir: dataDir.path,
-      pid: process.pid,
-      warning: warning ?? null,
-    }),
-    sessions: () => registry.list().map(toSessionView),
-    events,
-    files,
-    closing: closing.signal,
-  });
-  const app = createGatewayApp({
-    config,
-    log,
-    events,
-    tokens,
-    keyPair,
-    registry,
-    control,
-    health: () => ({ ok: true, status: 'ready', ...facts, sessions: registry.list().length }),
-  });
-  url = await listen(server, config);
-  if (warning) log.warn(warning);
-  log.warn("network is shared: programs in an instance reach this machine's own ports (but not the emulator's)");
-  log.info({ event: 'ready', url, ...facts, dataDir: dataDir.path }, `ready on ${url}`);
-
-  const stop = createStop({ config, log, dataDir, server, registry, store, files, closing });
-  return { url, isolation: launcher.mode, network: 'shared', dataDir: dataDir.path, ...stop };
+  const isolation = launcher.mode;
+  return { isolation, warning, tokens, keyPair, store, events, registry, files, closing: new AbortController() };
 }
 
 type StopDeps = {

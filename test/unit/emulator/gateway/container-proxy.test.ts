@@ -8,8 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SandboxError } from '../../../../emulator/errors.js';
 import type { RequestRecord } from '../../../../emulator/events.js';
 import { forward } from '../../../../emulator/gateway/container-proxy.js';
-import type { InstanceProcess } from '../../../../emulator/gateway/instance-process.js';
 import { encodeTrace } from '../../../../emulator/instance-protocol.js';
+import { fakeInstance } from '../../../helpers/fake-instance.js';
 import { rawRequest } from '../../../helpers/raw-request.js';
 import { useSmallServer } from '../../../helpers/small-server.js';
 
@@ -46,31 +46,9 @@ describe('a request on its way to an instance', () => {
     await rm(directory, { recursive: true });
   });
 
-  function instanceAt(socket: string): InstanceProcess {
-    const place = {
-      directory,
-      tmp: directory,
-      home: directory,
-      hostWorkspace: directory,
-      base: directory,
-      sessionRoot: '/tmp',
-    };
-    const life = { ended: Promise.resolve({ exitCode: 1, signal: null }), stop: async () => {}, kill: () => {} };
-    return {
-      id: 'i1',
-      pid: undefined,
-      rootPid: undefined,
-      isolated: true,
-      place,
-      socketPath: path.join(directory, socket),
-      agent,
-      ...life,
-    };
-  }
-
   const pass: RequestListener = (incoming, outgoing) => {
     const request = { incoming, outgoing, path: '/inside?a=1', sessionId: 'env-1', record };
-    forward(request, instanceAt('http.sock')).catch((error: unknown) => {
+    forward(request, fakeInstance(directory, agent)).catch((error: unknown) => {
       const code = error instanceof SandboxError ? error.code : String(error);
       if (!outgoing.headersSent) outgoing.writeHead(500).end(code);
     });
@@ -166,7 +144,7 @@ describe('a request on its way to an instance', () => {
     const result = new Promise((resolve) => {
       gateway.answerWith((incoming, outgoing) => {
         const request = { incoming, outgoing, path: '/', sessionId: 'env-1', record };
-        resolve(forward(request, instanceAt('gone.sock')).finally(() => outgoing.end()));
+        resolve(forward(request, fakeInstance(directory, agent, 'gone.sock')).finally(() => outgoing.end()));
       });
     });
     await rawRequest(gateway.url(), { method: 'POST', body: '{}' });

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SandboxError } from '../../../../emulator/errors.js';
 import type { RequestRecord } from '../../../../emulator/events.js';
 import { forward } from '../../../../emulator/gateway/container-proxy.js';
-import type { InstanceProcess } from '../../../../emulator/gateway/instance-process.js';
+import { fakeInstance } from '../../../helpers/fake-instance.js';
 import { rawRequest } from '../../../helpers/raw-request.js';
 import { useSmallServer } from '../../../helpers/small-server.js';
 
@@ -49,25 +49,7 @@ describe('an answer that no instance gives', () => {
   /** What the gateway makes of one request; `false` stands for «may be sent to another instance». */
   async function pass(init: Parameters<typeof rawRequest>[1] = { method: 'POST', body: '{}' }) {
     const record: RequestRecord = { requestId: 'r', method: '', path: '', status: 0, durationMs: 0 };
-    const place = {
-      directory,
-      tmp: directory,
-      home: directory,
-      hostWorkspace: directory,
-      base: directory,
-      sessionRoot: '/tmp',
-    };
-    const life = { ended: Promise.resolve({ exitCode: 1, signal: null }), stop: async () => {}, kill: () => {} };
-    const target: InstanceProcess = {
-      id: 'i1',
-      pid: undefined,
-      rootPid: undefined,
-      isolated: true,
-      place,
-      socketPath: path.join(directory, 'http.sock'),
-      agent,
-      ...life,
-    };
+    const target = fakeInstance(directory, agent);
     gateway.answerWith((incoming, outgoing) => {
       forward({ incoming, outgoing, path: '/', sessionId: 'env', record }, target).then(
         (sent) => sent || outgoing.writeHead(500).end('false'),
