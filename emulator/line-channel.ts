@@ -10,33 +10,42 @@ export type LineChannel = {
 };
 
 export type LineChannelHandlers = {
-  onMessage(message: unknown): void;
-  /** A line that is too long or not JSON. Nothing after it is read. */
+  /** @returns False when the message is not one that may come; it is a violation then. */
+  onMessage(message: unknown): boolean;
+  /** A line that is too long, not JSON, or was refused. Nothing after it is read. */
   onViolation(): void;
   onEnd(): void;
 };
 
 /** @param longestLine Length in characters at which a line is too long. */
 export function createLineChannel(stream: Duplex, longestLine: number, handlers: LineChannelHandlers): LineChannel {
-  let pending = '';
-  const refuse = () => {
-    stream.off('data', take);
-    stream.destroy();
-    handlers.onViolation();
-  };
+  let parts: string[] = [];
+  let length = 0;
+
   function take(chunk: string): void {
-    const lines = (pending + chunk).split('\n');
-    pending = lines.pop() ?? '';
-    for (const line of lines) {
+    let rest = chunk;
+    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
+      const line = [...parts, rest.slice(0, end)].join('');
+      rest = rest.slice(end + 1);
+      parts = [];
+      length = 0;
       const message = line.length > longestLine ? undefined : parse(line);
-      if (message === undefined) {
+      if (message === undefined || !handlers.onMessage(message)) {
         refuse();
         return;
       }
-      handlers.onMessage(message);
     }
-    if (pending.length > longestLine) refuse();
+    parts.push(rest);
+    length += rest.length;
+    if (length > longestLine) refuse();
   }
+
+  function refuse(): void {
+    stream.off('data', take);
+    stream.destroy();
+    handlers.onViolation();
+  }
+
   stream.setEncoding('utf8');
   stream.on('data', take);
   stream.on('error', () => {}); // the other end is gone, which 'close' tells

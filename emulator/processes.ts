@@ -54,6 +54,11 @@ export function hasEnvironmentEntry(pid: number, entry: string): boolean {
   return environment !== undefined && `\0${environment}`.includes(`\0${entry}\0`);
 }
 
+/** True when the process was started with this variable in its environment, whatever its value. */
+export function hasEnvironmentVariable(pid: number, name: string): boolean {
+  return `\0${readProcFile(pid, 'environ') ?? ''}`.includes(`\0${name}=`);
+}
+
 /** Stats of `pids`, keyed by pid; processes that ended meanwhile are left out. */
 export function snapshotProcesses(pids: Iterable<number> = listPids()): Map<number, ProcessStat> {
   const stats = new Map<number, ProcessStat>();

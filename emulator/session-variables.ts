@@ -1,5 +1,10 @@
 import type { Variables } from '../client/wire/session.js';
 
+/** What the environment of one command can take. Evidence: emulator-only. */
+export const COMMAND_LIMIT_BYTES = 512 * 1024;
+/** What a session may hold for all its conversations. Evidence: emulator-only. */
+const SESSION_LIMIT_BYTES = 8 * 1024 * 1024;
+
 /**
  * The variables that clients gave to a session. The last value wins for all conversations; a call that
  * names its conversation also sets the values for that conversation, whose own values are preferred
@@ -13,12 +18,20 @@ export type VariablesSnapshot = { session: Variables; conversations: Record<stri
 export function createSessionVariables(snapshot: VariablesSnapshot = { session: {}, conversations: {} }) {
   const session: Variables = { ...snapshot.session };
   const conversations = new Map(Object.entries(snapshot.conversations).map(([id, values]) => [id, { ...values }]));
+  let held = [session, ...conversations.values()].reduce((sum, variables) => sum + sizeOf(variables), 0);
 
   return {
-    apply(values: Variables, conversationId: string | undefined): void {
+    /** @returns False, and nothing is set, when the session would then hold more than it may. */
+    apply(values: Variables, conversationId: string | undefined): boolean {
+      const own = conversationId === undefined ? undefined : { ...conversations.get(conversationId), ...values };
+      const common = { ...session, ...values };
+      const before = conversationId === undefined ? 0 : sizeOf(conversations.get(conversationId) ?? {});
+      const total = held - sizeOf(session) - before + sizeOf(common) + sizeOf(own ?? {});
+      if (sizeOf({ ...common, ...own }) > COMMAND_LIMIT_BYTES || total > SESSION_LIMIT_BYTES) return false;
       Object.assign(session, values);
-      if (conversationId === undefined) return;
-      conversations.set(conversationId, { ...conversations.get(conversationId), ...values });
+      if (conversationId !== undefined && own) conversations.set(conversationId, own);
+      held = total;
+      return true;
     },
 
     for(conversationId: string | undefined): Variables {
@@ -32,6 +45,10 @@ export function createSessionVariables(snapshot: VariablesSnapshot = { session: 
 }
 
 export type SessionVariables = ReturnType<typeof createSessionVariables>;
+
+function sizeOf(variables: Variables): number {
+  return Object.entries(variables).reduce((sum, [name, value]) => sum + name.length + Buffer.byteLength(value), 0);
+}
 
 /**
  * Names that clients cannot set, since they would change which program runs or how the shell starts.

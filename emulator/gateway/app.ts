@@ -46,7 +46,7 @@ export function createGatewayApp(deps: GatewayDeps): Hono<GatewayEnv> {
     answerError(new SandboxError('NOT_FOUND', `There is no route ${c.req.method} ${c.req.path.slice(0, 200)}`), c),
   );
 
-  app.use(recordRequests(deps.log, deps.events), refuseInsideCallers(deps.registry.instances));
+  app.use(recordRequests(deps.log, deps.events), refuseInsideCallers(deps.registry.hasInstances));
   app.use(guardHost(deps.config), guardOrigin(deps.config));
   app.route('/_emulator', deps.control);
   app.all('/_emulator/*', (c) => c.notFound());

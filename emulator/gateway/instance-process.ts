@@ -1,4 +1,4 @@
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -47,7 +47,8 @@ export type StartRequest = {
   assignment: Omit<Assignment, 'type' | 'sessionRoot'>;
   /** Told how to end it at once, as soon as there is something to end. */
   onLaunched(kill: () => void): void;
-  onVariables(message: Extract<FromInstance, { type: 'variables' }>): void;
+  /** @returns False when they are more than a session may hold. */
+  onVariables(message: Extract<FromInstance, { type: 'variables' }>): boolean;
 };
 
 const START_DEADLINE_MS = 30_000;
@@ -121,6 +122,7 @@ function converse(request: StartRequest, launched: LaunchedInstance, privateDire
     // Inside, a command could put a link to a socket of the host in its place. Moved out, it is reachable
     // for the gateway alone.
     await rename(path.join(privateDirectory, 'http.sock'), socketPath);
+    if (!(await lstat(socketPath)).isSocket()) throw new Error('it listens on something that is not a socket');
     const { assignment, place } = request;
     await channel.send({ type: 'assign', sessionRoot: place.sessionRoot, ...assignment } satisfies ToInstance);
   };
@@ -128,13 +130,19 @@ function converse(request: StartRequest, launched: LaunchedInstance, privateDire
     request.log.error({ instance: request.id }, 'an instance said what no instance says; it is ended');
     launched.kill();
   };
+  let state: 'booting' | 'listening' | 'ready' = 'booting';
   const channel = createLineChannel(launched.channel, LONGEST_MESSAGE, {
     onMessage(raw) {
       const message = fromInstanceSchema.safeParse(raw).data;
-      if (message?.type === 'listening') onListening().catch(settle.reject);
-      else if (message?.type === 'ready') settle.resolve();
-      else if (message?.type === 'variables') request.onVariables(message);
-      else refuse();
+      if (message?.type === 'listening' && state === 'booting') {
+        state = 'listening';
+        onListening().catch(settle.reject);
+      } else if (message?.type === 'ready' && state === 'listening') {
+        state = 'ready';
+        settle.resolve();
+      } else if (message?.type === 'variables' && state === 'ready') return request.onVariables(message);
+      else return false;
+      return true;
     },
     onViolation: refuse,
     onEnd() {}, // its exit tells
@@ -167,7 +175,7 @@ function toInstanceProcess(
     agent,
     ended: ended.finally(async () => {
       agent.destroy();
-      await rm(socketPath, { force: true });
+      await rm(socketPath, { force: true }).catch(() => {}); // the whole runtime directory goes at the end
     }),
     async stop() {
       channel.send({ type: 'stop' } satisfies ToInstance).catch(() => {}); // it has ended already

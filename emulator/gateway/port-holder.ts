@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { listPids } from '../processes.js';
-import { holdsSocket, listTcpSockets } from '../tcp-sockets.js';
+import { findListeners, socketsOf } from '../tcp-sockets.js';
 
 /**
  * Names the program that listens on a TCP port, for the error message of a start that found the port
  * taken: `pid 4711 (node server.js)`. Undefined when it cannot be told.
  */
 export async function findPortHolder(port: number): Promise<string | undefined> {
-  const listeners = listTcpSockets().filter(({ listening, localPort }) => listening && localPort === port);
-  const inodes = new Set(listeners.map(({ inode }) => inode));
-  const pid = listPids().find((candidate) => holdsSocket(candidate, inodes));
+  const listeners = findListeners(port);
+  const pid =
+    listeners.size === 0 ? undefined : listPids().find((candidate) => socketsOf(candidate, listeners).length > 0);
   if (pid !== undefined) return `pid ${pid} (${commandOf(pid)})`;
   // macOS has no /proc; lsof is part of the system there.
   const query = ['-nP', `-iTCP:${port}`, '-sTCP:LISTEN', '-Fpc'];

@@ -86,7 +86,7 @@ export function createSessionRegistry(deps: RegistryDeps) {
       sessions.get(toKeyString(key))?.conversations.add(conversationId);
     },
 
-    instances: (): InstanceProcess[] => [...sessions.values()].flatMap(({ instance }) => instance ?? []),
+    hasInstances: (): boolean => [...sessions.values()].some(({ instance }) => instance !== undefined),
 
     list: (): Session[] => [...sessions.values()],
 

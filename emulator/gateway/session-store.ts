@@ -53,7 +53,7 @@ export function createSessionStore(dataDir: string, mode: IsolationMode, log: Lo
     await mkdir(path.dirname(hostWorkspace), { recursive: true });
     await mkdir(homes, { recursive: true });
     // Written before anything is moved: after a crash it says whose files these are.
-    await writeFile(path.join(directory, OWNER_FILE), JSON.stringify(key));
+    await writeFile(path.join(directory, OWNER_FILE), JSON.stringify(key), { flush: true });
     await mkdir(sessionDirectory(key), { recursive: true });
     try {
       await moveOrMake(path.join(sessionDirectory(key), 'workspace'), hostWorkspace);
@@ -80,8 +80,9 @@ export function createSessionStore(dataDir: string, mode: IsolationMode, log: Lo
     const tmp = path.join(directory, 'tmp');
     await bringBackOne(tmp, ['workspace', key.sessionId], path.join(stored, 'workspace'));
     await bringBackOne(path.join(directory, 'home'), [HOME_NAME], path.join(stored, 'home'));
-    // Where a command moved or replaced the workspace, what it made of it is still somewhere in here.
-    if (!(await isDirectory(path.join(stored, 'workspace')))) await moveToTrash(directory);
+    const isBack = await Promise.all(['workspace', 'home'].map((name) => isDirectory(path.join(stored, name))));
+    // Where a command moved or replaced one of them, what it made of it is still somewhere in here.
+    if (isBack.includes(false)) await moveToTrash(directory);
   }
 
   async function moveToTrash(directory: string): Promise<void> {
@@ -92,6 +93,10 @@ export function createSessionStore(dataDir: string, mode: IsolationMode, log: Lo
   async function detach(directory: string): Promise<void> {
     const owner = await readOwner(directory);
     if (owner) await bringBack(directory, owner);
+    else if (await holdsWorkspaces(directory)) {
+      log.warn({ directory, trash }, 'files of an unknown session were moved to the trash');
+      await moveToTrash(directory);
+    }
     if (!(await removeTree(directory))) log.warn({ directory }, 'a directory could not be removed');
   }
 
@@ -159,6 +164,11 @@ async function bringBackOne(base: string, names: string[], to: string): Promise<
   if (!(await unlockDirectories(base, names))) return;
   await moveAside(to);
   await rename(path.join(base, ...names), to);
+}
+
+/** False in an instance that never had files, and in mode none, whose workspaces are elsewhere. */
+async function holdsWorkspaces(directory: string): Promise<boolean> {
+  return (await readdir(path.join(directory, 'tmp', 'workspace')).catch(() => [])).length > 0;
 }
 
 async function moveOrMake(from: string, to: string): Promise<void> {

@@ -6,7 +6,7 @@ import { sessionInitInputSchema, type Variables, variablesSchema } from '../../c
 import { SandboxError, toErrorBody, toSandboxError } from '../errors.js';
 import { type Assignment, encodeTrace, TRACE_HEADER, type Trace } from '../instance-protocol.js';
 import { allowOnly } from '../method-not-allowed.js';
-import { acceptVariables, type SessionVariables } from '../session-variables.js';
+import { acceptVariables, COMMAND_LIMIT_BYTES, type SessionVariables } from '../session-variables.js';
 import { type Tool, ToolFailure } from '../tools/define-tool.js';
 import { findTool, toolNames } from '../tools/registry.js';
 import type { CommandRunner } from '../workspace/run-command.js';
@@ -145,23 +145,14 @@ function workspaceOf(headers: Headers, fromBody: string | undefined, deps: Insta
   return createWorkspace(deps.assignment.sessionRoot, checked.data);
 }
 
-/** What a command's environment can take. Evidence: emulator-only. */
-const SESSION_VARIABLES_LIMIT_BYTES = 512 * 1024;
-
-function sizeOf(variables: Variables): number {
-  return Object.entries(variables).reduce((sum, [name, value]) => sum + Buffer.byteLength(name + value), 0);
-}
-
 async function setVariables(deps: InstanceDeps, values: Variables, conversationId: string | undefined) {
   const { accepted, ignored } = acceptVariables(values);
-  const held = sizeOf({ ...deps.variables.for(conversationId), ...accepted });
-  if (held > SESSION_VARIABLES_LIMIT_BYTES) {
+  if (!deps.variables.apply(accepted, conversationId)) {
     throw new SandboxError(
       'INVALID_REQUEST',
-      `The session would hold ${held} bytes of variables; it may hold ${SESSION_VARIABLES_LIMIT_BYTES}`,
+      `The variables would not fit: a command takes ${COMMAND_LIMIT_BYTES} bytes of them, and a session holds no more than 8 MiB`,
     );
   }
-  deps.variables.apply(accepted, conversationId);
   await deps.rememberVariables(accepted, conversationId);
   return { set: Object.keys(accepted), ignored };
 }

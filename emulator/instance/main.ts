@@ -38,6 +38,7 @@ const channel = createLineChannel(new Socket({ fd: 3 }), Number.POSITIVE_INFINIT
     const parsed = toInstanceSchema.parse(message);
     if (parsed.type === 'assign') assign(parsed);
     else stop();
+    return true;
   },
   onViolation: stop,
   onEnd: stop,

@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -7,6 +5,7 @@ import { isSameRunning, readProcessStat, snapshotProcesses } from '../processes.
 import { certificateArgs, entryView, nodeView, systemArgs } from './host-files.js';
 import { coverInherited } from './inherited-descriptors.js';
 import type { InstanceDirectories, Launcher } from './launcher.js';
+import { spawnProgram } from './spawn-program.js';
 
 const HOME = '/home/sandbox';
 const PRIVATE = '/run/sandbox';
@@ -33,7 +32,7 @@ export function createBubblewrapLauncher(bwrap: string, entry: string): Launcher
     launch(directories, program, env) {
       const args = [...fixedArgs, ...instanceArgs(directories), ...certificateArgs(env), '--remount-ro', '/'];
       // Arguments travel by descriptor: the command line of process 1 is readable inside and would show host paths.
-      const child = spawn(bwrap, ['--args', '4', '--info-fd', '5', '--', ...program], {
+      const { child, exited } = spawnProgram(bwrap, ['--args', '4', '--info-fd', '5', '--', ...program], {
         env,
         cwd: '/',
         stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', ...coverInherited(6)],
@@ -51,7 +50,7 @@ export function createBubblewrapLauncher(bwrap: string, entry: string): Launcher
         channel,
         pid: async () => childOf(await firstPid),
         kill: () => void child.kill('SIGKILL'),
-        ended: untilEnded(child, firstPid),
+        ended: untilEnded(exited, firstPid),
       };
     },
   };
@@ -101,10 +100,10 @@ async function readFirstPid(info: Readable): Promise<number | undefined> {
  * The kernel ends everything in a pid namespace before its first process is gone, and that one follows
  * the bubblewrap outside, which may be killed without having waited for it.
  */
-async function untilEnded(child: ChildProcess, firstPid: Promise<number | undefined>): Promise<void> {
+async function untilEnded(exited: Promise<void>, firstPid: Promise<number | undefined>): Promise<void> {
   const pid = await firstPid;
   const first = pid === undefined ? undefined : readProcessStat(pid);
-  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit').catch(() => {});
+  await exited;
   while (first && isSameRunning(first)) await delay(2);
 }
 

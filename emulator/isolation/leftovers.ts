@@ -1,10 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { hasEnvironmentEntry, listPids, sendSignal } from '../processes.js';
+import { hasEnvironmentEntry, hasEnvironmentVariable, listPids, readProcessStat, sendSignal } from '../processes.js';
 import { INSTANCE_VARIABLE } from './instance-environment.js';
 
 /** Every process that carries the marker of an instance in its environment. */
-export function findLeftovers(instanceId: string): number[] {
+function findLeftovers(instanceId: string): number[] {
   return listPids().filter((pid) => hasEnvironmentEntry(pid, `${INSTANCE_VARIABLE}=${instanceId}`));
+}
+
+/** True when the process, or one that it descends from, carries the marker of any instance. */
+export function isMarked(pid: number): boolean {
+  for (let current = pid; current > 1; current = readProcessStat(current)?.parentPid ?? 0) {
+    if (hasEnvironmentVariable(current, INSTANCE_VARIABLE)) return true;
+  }
+  return false;
 }
 
 /**

@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import type { Duplex } from 'node:stream';
 import { sendSignal } from '../processes.js';
 import { coverInherited } from './inherited-descriptors.js';
 import { INSTANCE_VARIABLE } from './instance-environment.js';
 import type { Launcher } from './launcher.js';
 import { endLeftovers } from './leftovers.js';
+import { spawnProgram } from './spawn-program.js';
 
 /**
  * Mode none: instances are ordinary child processes with the developer's own rights. What keeps them
@@ -18,7 +18,7 @@ export function createPlainLauncher(entry: string): Launcher {
     mode: 'none',
     view: (directories) => ({ ...directories, node: process.execPath, entry }),
     launch(_directories, [file = '', ...args], env) {
-      const child = spawn(file, args, {
+      const { child, exited } = spawnProgram(file, args, {
         env,
         cwd: '/',
         detached: true,
@@ -29,7 +29,7 @@ export function createPlainLauncher(entry: string): Launcher {
         channel: child.stdio[3] as Duplex, // made by the last 'pipe' above
         pid: async () => child.pid,
         kill: () => killGroup(child),
-        ended: untilEnded(child, env[INSTANCE_VARIABLE]),
+        ended: untilEnded(exited, env[INSTANCE_VARIABLE]),
       };
     },
   };
@@ -40,7 +40,7 @@ function killGroup(child: ChildProcess): void {
     sendSignal(-child.pid, 'SIGKILL');
 }
 
-async function untilEnded(child: ChildProcess, instanceId: string | undefined): Promise<void> {
-  await once(child, 'exit').catch(() => {});
+async function untilEnded(exited: Promise<void>, instanceId: string | undefined): Promise<void> {
+  await exited;
   if (instanceId !== undefined) await endLeftovers(instanceId);
 }

@@ -14,7 +14,7 @@ function listenTo(longestLine: number) {
   });
   const heard: unknown[] = [];
   const channel = createLineChannel(stream, longestLine, {
-    onMessage: (message) => heard.push(message),
+    onMessage: (message) => heard.push(message) > 0 && message !== 'unwanted',
     onViolation: () => heard.push('violation'),
     onEnd: () => heard.push('end'),
   });
@@ -41,6 +41,12 @@ describe('a channel of lines', () => {
       expect(stream.destroyed).toBe(true);
     },
   );
+
+  it('ends at a message that is not wanted, and hears nothing after it', async () => {
+    const { heard, feed } = listenTo(100);
+    await feed('"unwanted"\n"more"\n'.repeat(1000), '"more"\n');
+    expect(heard).toEqual(['unwanted', 'violation', 'end']);
+  });
 
   it('takes what Node would take for its own word as any other message', async () => {
     const { heard, feed } = listenTo(100);
