@@ -128,10 +128,13 @@ function createStop({
     log.info('stopping; a second signal ends everything at once');
     closing.abort();
     files.close();
+    registry.refuse();
     const drained = once(server, 'close');
     server.close();
-    server.closeIdleConnections();
+    // A connection that is kept open is idle only after its answer.
+    const idle = setInterval(() => server.closeIdleConnections(), 20);
     await Promise.race([drained, delay(CLOSE_GRACE_MS, undefined, { ref: false })]);
+    clearInterval(idle);
     server.closeAllConnections();
     try {
       await registry.close();

@@ -47,8 +47,17 @@ function toReadable(line: Record<string, unknown>): string {
       warning,
       cause,
     ];
-    return parts.filter(Boolean).join('  ');
+    return toPlainLine(parts);
   }
   const details = [who, instance, stderr, err instanceof Object && 'stack' in err ? err.stack : undefined];
-  return [line.msg, ...details].filter(Boolean).join('  ');
+  return toPlainLine([line.msg, ...details]);
 }
+
+/** Commands and their output have a say in these parts; none of them may steer the terminal or forge a line. */
+function toPlainLine(parts: unknown[]): string {
+  const text = parts.filter(Boolean).join('  ');
+  return text.replace(CONTROL_CHARACTERS, (character) => (character === '\n' ? '\n    ' : '\uFFFD'));
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL_CHARACTERS = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g;

@@ -61,8 +61,13 @@ export function createControlApp(deps: ControlDeps): Hono<{ Bindings: HttpBindin
       await stream.writeSSE({ event: 'hello', data: JSON.stringify(deps.facts()) });
       await new Promise<void>((resolve) => {
         if (outgoing.destroyed || deps.closing.aborted) return resolve();
-        outgoing.once('close', resolve);
-        deps.closing.addEventListener('abort', () => resolve(), { once: true });
+        const end = () => {
+          outgoing.off('close', end);
+          deps.closing.removeEventListener('abort', end);
+          resolve();
+        };
+        outgoing.once('close', end);
+        deps.closing.addEventListener('abort', end);
       });
       deps.events.off('request', onRequest).off('session', onSession);
       unwatch();

@@ -22,6 +22,8 @@ export type Session = {
   starting: Promise<InstanceProcess> | undefined;
   /** Ends the instance at once, also one that still starts. */
   kill(): void;
+  /** True when an instance that is only being launched is to be ended as well. */
+  isKilled: boolean;
   /** Files that an ended instance still holds. */
   unreturned: InstancePlace | undefined;
   /** Resolves when the previous instance has ended and an attempt was made to return its files. */
@@ -57,6 +59,7 @@ export function createSessionRegistry(deps: RegistryDeps) {
       instance: undefined,
       starting: undefined,
       kill() {},
+      isKilled: false,
       unreturned: undefined,
       settled: Promise.resolve(),
       stopping: false,
@@ -90,7 +93,12 @@ export function createSessionRegistry(deps: RegistryDeps) {
 
     list: (): Session[] => [...sessions.values()],
 
-    /** Refuses new starts, ends all instances and resolves when every file is back in the store. */
+    /** Takes no more requests; those that have an instance go on. */
+    refuse(): void {
+      closing = true;
+    },
+
+    /** Ends all instances and resolves when every file is back in the store. */
     async close(): Promise<void> {
       closing = true;
       await Promise.all(
@@ -106,7 +114,10 @@ export function createSessionRegistry(deps: RegistryDeps) {
     /** Ends all instances at once, without grace. */
     kill(): void {
       closing = true;
-      for (const session of sessions.values()) session.kill();
+      for (const session of sessions.values()) {
+        session.isKilled = true;
+        session.kill();
+      }
     },
   };
 }
@@ -177,6 +188,7 @@ function toStartRequest(session: Session, id: string, place: InstancePlace, deps
     },
     onLaunched(kill) {
       session.kill = kill;
+      if (session.isKilled) kill();
     },
     onVariables: ({ values, conversationId }) => session.variables.apply(values, conversationId),
   };

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs';
+import { closeSync, constants, existsSync, fstatSync, openSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
@@ -77,7 +77,10 @@ function openBothEnds(name: string): Pipe {
   const readFd = openSync(name, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
     if (!fstatSync(readFd).isFIFO()) throw new Error(`${name} is not a FIFO any more`);
-    const writeFd = openSync(name, constants.O_WRONLY | constants.O_NOFOLLOW);
+    // By descriptor where that is possible: under its name a command could have put another FIFO by now,
+    // and opening that one would wait for a reader for ever.
+    const sameFifo = existsSync('/proc/self/fd') ? `/proc/self/fd/${readFd}` : name;
+    const writeFd = openSync(sameFifo, constants.O_WRONLY);
     rmSync(name, { force: true });
     return { readFd, writeFd };
   } catch (error) {

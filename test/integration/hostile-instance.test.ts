@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { chown, mkdir } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { chown, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
+import { socketsOf } from '../../emulator/tcp-sockets.js';
 import { argvFor, MAIN, PROJECT_ROOT, startCli } from '../helpers/cli.js';
 import {
   callerFor,
@@ -30,9 +32,10 @@ describeModes('an instance whose commands turn on it', (emulator, mode) => {
   it('opens no debugger', async () => {
     const caller = await start();
     await caller.bash('kill -USR1 $PPID');
-    expect((await caller.bash('cat file; curl -s -m 5 http://127.0.0.1:9229/json/list || echo refused')).output).toBe(
-      'kept\nrefused\n',
-    );
+    expect((await caller.bash('cat file')).output).toBe('kept\n');
+    const { pid } = (await stateOf(emulator(), caller.sessionId)).instance ?? { pid: 0 };
+    const listening = readFileSync('/proc/net/tcp', 'latin1').matchAll(/ 0A (?:\S+ +){5}(\d+)/g);
+    expect(socketsOf(pid, new Set([...listening].map(([, inode = '']) => inode)))).toEqual([]);
   });
 
   it('is started anew when its private directory is filled with what cannot be named', async () => {
@@ -87,24 +90,45 @@ describeModes('an instance whose commands turn on it', (emulator, mode) => {
   });
 });
 
-describe.runIf(namespacesHold)('a workspace that its commands moved away', () => {
+describe.runIf(namespacesHold)('files that cannot be put back', () => {
   const tempDir = useTempDir();
 
-  it('is kept in the trash', async () => {
-    const dataDir = `${tempDir()}/data`;
-    const cli = await startCli(['--data-dir', dataDir]);
+  async function startWith(name: string) {
+    const cli = await startCli(['--data-dir', `${tempDir()}/${name}`]);
     const caller = callerFor(cli, randomId(), 'A');
     await caller.init();
-    await caller.bash('echo work > file; mv /tmp/workspace /tmp/elsewhere');
+    await caller.bash('echo work > file; echo tool > ~/tool');
     const { instance } = await stateOf(cli, caller.sessionId);
-    process.kill(instance?.pid ?? 0, 'SIGKILL');
+    return { cli, caller, pid: instance?.pid ?? 0, id: instance?.id ?? '', dataDir: `${tempDir()}/${name}` };
+  }
+  const readTrash = (dataDir: string, id: string, file: string) => readFile(`${dataDir}/trash/${id}/${file}`, 'utf8');
+
+  it('since a command moved the workspace are kept in the trash', async () => {
+    const { caller, pid, id, dataDir } = await startWith('workspace');
+    await caller.bash('mv /tmp/workspace /tmp/elsewhere');
+    process.kill(pid, 'SIGKILL');
     await eventually(
       'a new instance serves',
       async () => (await caller.json('POST', '/api/session/init')).status === 200,
     );
-    expect(
-      spawnSync('cat', [`${dataDir}/trash/${instance?.id}/tmp/elsewhere/${caller.sessionId}/A/file`]).stdout.toString(),
-    ).toBe('work\n');
+    expect(await readTrash(dataDir, id, `tmp/elsewhere/${caller.sessionId}/A/file`)).toBe('work\n');
+  });
+
+  it('since a command moved the home are kept in the trash', async () => {
+    const { caller, pid, id, dataDir } = await startWith('home');
+    await caller.bash('mv ~ /home/elsewhere');
+    process.kill(pid, 'SIGKILL');
+    expect((await caller.bash('cat file')).output).toBe('work\n');
+    expect(await readTrash(dataDir, id, 'home/elsewhere/tool')).toBe('tool\n');
+  });
+
+  it('since their owner cannot be read are kept in the trash', async () => {
+    const { cli, caller, id, dataDir } = await startWith('owner');
+    cli.child.kill('SIGKILL');
+    await cli.ended;
+    await writeFile(`${dataDir}/instances/${id}/session.json`, '');
+    await startCli(['--data-dir', dataDir]);
+    expect(await readTrash(dataDir, id, `tmp/workspace/${caller.sessionId}/A/file`)).toBe('work\n');
   });
 });
 

@@ -1,11 +1,12 @@
 import { expect, it } from 'vitest';
+import { argvFor, startCli } from '../helpers/cli.js';
 import { callerFor, describeModes, eventually, randomId } from '../helpers/emulator.js';
 import { followRequests } from '../helpers/live-events.js';
 
 const REFUSED = '"code":"ACCESS_DENIED"';
 
 /** Instances share the network of the machine, so programs in them reach the emulator's port. */
-describeModes('a program inside an instance', (emulator) => {
+describeModes('a program inside an instance', (emulator, mode) => {
   async function attackerAndVictim() {
     const attacker = callerFor(emulator(), randomId(), 'attacker');
     const victim = callerFor(emulator(), randomId(), 'victim');
@@ -62,6 +63,35 @@ describeModes('a program inside an instance', (emulator) => {
     await eventually('all fifty are refused', () => calls().length === 50);
     await live.stop();
     expect((await victim.bash('ls')).output).toBe('file\n');
+  });
+
+  it('is refused when it hides its end of the connection in a message while it is judged', async () => {
+    const { attacker, victim } = await attackerAndVictim();
+    const { hostname, port } = new URL(emulator().url);
+    const script = `
+import socket, time
+a, b = socket.socketpair(socket.AF_UNIX)
+s = socket.create_connection(("${hostname}", ${port}))
+body = '{"command":"cat file"}'
+socket.send_fds(a, [b"x"], [s.fileno()])
+s.sendall(("POST /api/tools/bash HTTP/1.1\\r\\nHost: ${hostname}:${port}\\r\\nX-Cloudbase-Session-Id: ${victim.sessionId}\\r\\nX-Conversation-Id: victim\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body).encode())
+s.close()
+time.sleep(1)
+_, fds, _, _ = socket.recv_fds(b, 1, 1)
+print(socket.socket(fileno=fds[0]).recv(4096).decode())
+`;
+    const { output } = await attacker.bash(`cat > attack.py <<'END'\n${script}\nEND\npython3 attack.py`);
+    expect(output).toContain(REFUSED);
+    expect(output).not.toContain('secret');
+  });
+
+  it('is refused by another emulator of the machine too', async () => {
+    const { attacker } = await attackerAndVictim();
+    const other = await startCli(argvFor(mode));
+    const victim = callerFor(other, randomId(), 'victim');
+    await victim.init();
+    const { output } = await attacker.bash(`curl -s ${other.url}/_emulator/state`);
+    expect(output).toContain(REFUSED);
   });
 
   it('does not keep callers outside from being served', async () => {

@@ -93,13 +93,9 @@ describe('an answer that no instance gives', () => {
 
   it('may come before the body is through, and the instance may then go away', async () => {
     behave = (socket) => {
-      socket.write(`HTTP/1.1 100 Continue\r\n\r\n`);
-      socket.once('data', () => {
-        socket.write(OK);
-        socket.destroy();
-      });
+      socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+      socket.once('data', () => socket.end(OK));
     };
-    const answer = await pass({ method: 'POST', body: 'x'.repeat(4_000_000) });
-    expect([200, 500]).toContain(answer.status);
+    expect(await pass({ method: 'POST', body: 'x'.repeat(4_000_000) })).toMatchObject({ status: 200, text: 'ok' });
   });
 });
