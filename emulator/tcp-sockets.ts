@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
 
 /** One end of a TCP connection, as Node names it. */
@@ -7,29 +7,49 @@ export type TcpEnd = { address: string; port: number };
 /** Who owns a socket, as `/proc/net/tcp` tells it. The inode is 0 when nobody has it open any more. */
 export type SocketOwner = { inode: string; uid: number };
 
-const TABLES = ['/proc/net/tcp', '/proc/net/tcp6'];
+const TABLES = ['/proc/net/tcp', '/proc/net/tcp6'] as const;
 const STATE_LISTEN = '0A';
 
-/** The socket tables of this network at one moment; without `/proc` they are empty. */
-export function readSocketTables(): string {
-  return TABLES.map(readText).join('');
+/** False on systems that do not tell about sockets. */
+export function hasSocketTables(): boolean {
+  return existsSync(TABLES[0]);
 }
 
-/** Finds the socket whose own end is `local` and whose other end is `remote`. */
-export function findSocketOwner(tables: string, local: TcpEnd, remote: TcpEnd): SocketOwner | undefined {
-  for (const encode of [encodeV4, encodeV6]) {
-    const ends = `${encode(local)} ${encode(remote)} `;
-    const start = ends.includes('?') ? -1 : tables.indexOf(ends);
-    if (start >= 0) return parseOwner(tables.slice(start, tables.indexOf('\n', start)).split(/\s+/));
-  }
-  return undefined;
+/**
+ * The sockets of this network at one moment. Each table is read when it is first needed, since the
+ * kernel takes milliseconds to write one.
+ */
+export function createSocketTables() {
+  const texts = new Map<string, string>();
+  const textOf = (table: string) => {
+    const text = texts.get(table) ?? readText(table);
+    texts.set(table, text);
+    return text;
+  };
+  return {
+    /** Finds the socket whose own end is `local` and whose other end is `remote`. */
+    findOwner(local: TcpEnd, remote: TcpEnd): SocketOwner | undefined {
+      for (const [table, encode] of [
+        [TABLES[0], encodeV4],
+        [TABLES[1], encodeV6],
+      ] as const) {
+        const ends = `${encode(local)} ${encode(remote)} `;
+        const text = ends.includes('?') ? '' : textOf(table);
+        const start = text.indexOf(ends);
+        if (start >= 0) return parseOwner(text.slice(start, text.indexOf('\n', start)).split(/\s+/));
+      }
+      return undefined;
+    },
+  };
 }
+
+export type SocketTables = ReturnType<typeof createSocketTables>;
 
 /** Inodes of the sockets that listen on a port. */
 export function findListeners(port: number): Set<string> {
   const hex = port.toString(16).toUpperCase().padStart(4, '0');
   const listener = new RegExp(`:${hex} [0-9A-F]+:0000 ${STATE_LISTEN} (?:\\S+ +){5}(\\d+)`, 'g');
-  return new Set([...readSocketTables().matchAll(listener)].map(([, inode = '']) => inode));
+  return new Set([...TABLES.map(readText).join('').matchAll(listener)].map(([, inode = '']) => inode));
 }
 
 /** Which of the `wanted` sockets a process has open; none of another user's process. */

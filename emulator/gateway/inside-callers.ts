@@ -4,7 +4,7 @@ import { isLoopback } from '../config.js';
 import { SandboxError } from '../errors.js';
 import { isMarked } from '../isolation/leftovers.js';
 import { listPids } from '../processes.js';
-import { findSocketOwner, readSocketTables, socketsOf } from '../tcp-sockets.js';
+import { createSocketTables, hasSocketTables, type SocketTables, socketsOf } from '../tcp-sockets.js';
 import type { GatewayEnv } from './request-record.js';
 
 /**
@@ -21,11 +21,11 @@ import type { GatewayEnv } from './request-record.js';
 export function refuseInsideCallers(isNeeded: () => boolean): MiddlewareHandler<GatewayEnv> {
   const judged = new WeakMap<Socket, Promise<boolean>>();
   const judge = createJudge();
-  // An emulator that was itself started inside an instance can tell nobody apart.
-  const isNested = isMarked(process.pid);
+  // Without the tables, or inside an instance itself, the emulator can tell nobody apart.
+  const isAble = hasSocketTables() && !isMarked(process.pid);
   return async (c, next) => {
     const { socket } = c.env.incoming;
-    const verdict = judged.get(socket) ?? (isNeeded() && !isNested ? judge(socket) : Promise.resolve(true));
+    const verdict = judged.get(socket) ?? (isAble && isNeeded() ? judge(socket) : Promise.resolve(true));
     judged.set(socket, verdict);
     if (!(await verdict)) {
       throw new SandboxError(
@@ -54,10 +54,10 @@ function createJudge(): (socket: Socket) => Promise<boolean> {
 }
 
 function judgeAll(cases: Case[]): void {
-  const tables = readSocketTables();
+  const tables = createSocketTables();
   const open = new Map<string, Case>();
   for (const one of cases) {
-    const inode = tables === '' ? OUTSIDE : callerInode(one.socket, tables);
+    const inode = callerInode(one.socket, tables);
     if (inode === OUTSIDE || inode === UNKNOWN) one.resolve(inode === OUTSIDE);
     else open.set(inode, one);
   }
@@ -86,7 +86,7 @@ const OUTSIDE = 'outside';
 const UNKNOWN = 'unknown';
 
 /** The socket that the caller has open, or what is known without it. */
-function callerInode(socket: Socket, tables: string): string {
+function callerInode(socket: Socket, tables: SocketTables): string {
   const { localAddress, localPort, remoteAddress, remotePort } = socket;
   if (
     localAddress === undefined ||
@@ -97,7 +97,7 @@ function callerInode(socket: Socket, tables: string): string {
     return UNKNOWN; // gone already
   }
   const caller = { address: remoteAddress, port: remotePort };
-  const owner = findSocketOwner(tables, caller, { address: localAddress, port: localPort });
+  const owner = tables.findOwner(caller, { address: localAddress, port: localPort });
   if (!owner) return isLoopback(remoteAddress) ? UNKNOWN : OUTSIDE; // another machine's
   // Without root, instances have the emulator's own user; the processes of others cannot be looked at.
   const uid = process.getuid?.() ?? 0;

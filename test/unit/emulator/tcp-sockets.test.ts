@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { findListeners, findSocketOwner, readSocketTables, socketsOf } from '../../../emulator/tcp-sockets.js';
+import { createSocketTables, findListeners, socketsOf } from '../../../emulator/tcp-sockets.js';
 
 describe.runIf(process.platform === 'linux')('the socket tables', () => {
   async function connection(host: string) {
@@ -28,7 +28,7 @@ describe.runIf(process.platform === 'linux')('the socket tables', () => {
 
   it.each(['127.0.0.1', '127.0.0.2', '::1'])('tell who has the other end of a connection over %s', async (host) => {
     const { served } = await connection(host);
-    const owner = findSocketOwner(readSocketTables(), ...endsOf(served));
+    const owner = createSocketTables().findOwner(...endsOf(served));
     expect(owner).toEqual({ uid: process.getuid?.(), inode: expect.stringMatching(/^[1-9]\d*$/) });
     const inode = owner?.inode ?? '';
     expect(socketsOf(process.pid, new Set([inode]))).toEqual([inode]);
@@ -38,9 +38,9 @@ describe.runIf(process.platform === 'linux')('the socket tables', () => {
   it('do not take another address with the same ports for it', async () => {
     const { served } = await connection('127.0.0.1');
     const [remote, local] = endsOf(served);
-    expect(findSocketOwner(readSocketTables(), { ...remote, address: '127.0.0.9' }, local)).toBeUndefined();
-    expect(findSocketOwner(readSocketTables(), remote, { ...local, address: '127.0.0.9' })).toBeUndefined();
-    expect(findSocketOwner(readSocketTables(), { address: 'nonsense', port: 1 }, local)).toBeUndefined();
+    expect(createSocketTables().findOwner({ ...remote, address: '127.0.0.9' }, local)).toBeUndefined();
+    expect(createSocketTables().findOwner(remote, { ...local, address: '127.0.0.9' })).toBeUndefined();
+    expect(createSocketTables().findOwner({ address: 'nonsense', port: 1 }, local)).toBeUndefined();
   });
 
   it('tell who listens on a port', async () => {
