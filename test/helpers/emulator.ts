@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { BashResult } from '../../client/wire/bash.js';
 // The build, not the sources: an instance is a bundled file.
 import { createEmulator, type Emulator, type EmulatorOptions } from '../../dist/emulator/index.js';
@@ -148,6 +148,16 @@ export async function stateOf(emulator: Pick<Emulator, 'url'>, sessionId: string
   const found = sessions.find((session) => session.sessionId === sessionId);
   if (!found) throw new Error(`the emulator knows no session ${sessionId}`);
   return found;
+}
+
+/**
+ * At the end of a test, removes workspaces that mode none leaves where they are: of an emulator that was
+ * killed, or that is not ephemeral.
+ */
+export function removeWorkspaces(sessionIds: string[]): void {
+  onTestFinished(async () => {
+    for (const id of sessionIds) await rm(`/tmp/workspace/${id}`, { recursive: true, force: true });
+  });
 }
 
 /** Polls until `condition` holds; fails with `what` when it does not within the deadline. */

@@ -5,7 +5,15 @@ import { createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { initSandboxWorkspace, SandboxInstance } from '../../client/index.js';
 import { PROJECT_ROOT, runCli, startCli } from '../helpers/cli.js';
-import { callerFor, eventually, namespacesHold, randomId, stateOf, useTempDir } from '../helpers/emulator.js';
+import {
+  callerFor,
+  eventually,
+  namespacesHold,
+  randomId,
+  removeWorkspaces,
+  stateOf,
+  useTempDir,
+} from '../helpers/emulator.js';
 
 describe('scf-sandbox start', () => {
   const tempDir = useTempDir();
@@ -140,6 +148,7 @@ describe('stopping', () => {
     async (signal) => {
       const cli = await startCli(['--data-dir', `${tempDir()}/${signal}`]);
       const caller = callerFor({ url: cli.url }, randomId(), 'A');
+      removeWorkspaces([caller.sessionId]);
       await caller.init();
       const answer = caller.bash('touch started; sleep 0.5; echo done');
       await expect.poll(async () => (await caller.bash('ls started')).exitCode, { timeout: 10_000 }).toBe(0);
@@ -152,6 +161,7 @@ describe('stopping', () => {
   it('ends at once on a second signal', async () => {
     const cli = await startCli(['--data-dir', `${tempDir()}/twice`]);
     const caller = callerFor({ url: cli.url }, randomId(), 'A');
+    removeWorkspaces([caller.sessionId]);
     await caller.init();
     const cut = caller.bash('touch started; sleep 600', 900_000).catch((error) => error);
     await expect.poll(async () => (await caller.bash('ls started')).exitCode, { timeout: 10_000 }).toBe(0);
@@ -165,6 +175,7 @@ describe('stopping', () => {
   it('keeps work for the next start, unless it is ephemeral', async () => {
     const dataDir = `${tempDir()}/kept`;
     const env = randomId();
+    removeWorkspaces([env]);
     const first = await startCli(['--data-dir', dataDir]);
     await callerFor({ url: first.url }, env, 'A').init();
     await callerFor({ url: first.url }, env, 'A').bash('echo kept > file; echo tool > ~/tool');

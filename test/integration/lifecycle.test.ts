@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { readdir, rm } from 'node:fs/promises';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { readdir } from 'node:fs/promises';
+import { describe, expect, it, vi } from 'vitest';
 import { createEmulator, type Emulator } from '../../dist/emulator/index.js';
 import { startCli } from '../helpers/cli.js';
 import {
@@ -9,6 +9,7 @@ import {
   eventually,
   optionsFor,
   randomId,
+  removeWorkspaces,
   stateOf,
   useTempDir,
 } from '../helpers/emulator.js';
@@ -17,13 +18,6 @@ async function instanceOf(emulator: Pick<Emulator, 'url'>, sessionId: string) {
   const { instance, generations } = await stateOf(emulator, sessionId);
   if (!instance) throw new Error(`no instance of ${sessionId}`);
   return { ...instance, generations };
-}
-
-/** Mode none keeps the workspaces of an emulator that was killed where they are; a test removes them at its end. */
-function removeWorkspaces(sessionIds: string[]): void {
-  onTestFinished(async () => {
-    for (const id of sessionIds) await rm(`/tmp/workspace/${id}`, { recursive: true, force: true });
-  });
 }
 
 /** Open descriptors of this process that are sockets, pipes or files, and not its own plumbing. */
