@@ -60,7 +60,7 @@ describe.runIf(namespacesHold)('the wall around the machine', () => {
     ],
     [
       'sees no secrets of the machine',
-      'ls -d /etc/shadow* /etc/gshadow* /etc/ssl/private /etc/ssh /etc/sudoers* /root/.ssh /home/*/.ssh ~/.ssh 2>/dev/null',
+      'ls -d /etc/shadow* /etc/gshadow* /etc/ssl/private /etc/ssh /etc/sudoers* /home/*/.ssh ~/.ssh 2>/dev/null',
     ],
     ['sees no other home', 'ls -A /root; ls -A /home | grep -vx sandbox'],
     [
