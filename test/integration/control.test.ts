@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { listen, readState } from '../../fixtures/demo/emulator-views.js';
 import { callerFor, describeModes, eventually, randomId } from '../helpers/emulator.js';
 
@@ -35,12 +35,26 @@ describeModes('GET /_emulator/state', (emulator, mode) => {
 describeModes('GET /_emulator/events', (emulator) => {
   it('tells of requests, of sessions and of files while somebody listens', async () => {
     const env = randomId();
-    const events = await listen(emulator().url);
     const caller = callerFor(emulator(), env, 'A');
     await caller.init();
-    await events.next('session', (event) => event.sessionId === env && event.state === 'active');
+    const events = await listen(emulator().url);
+    onTestFinished(() => events.close());
+    const other = randomId();
+    await callerFor(emulator(), other, 'B').init();
+    await events.next('session', (event) => event.sessionId === other && event.state === 'active');
     await events.next('file', (event) => event.sessionId === env && event.change === 'ready');
-    await caller.bash('echo hi > file; ln -s /etc linked; mkdir sub; echo deep > sub/deep');
+    // Events are hints: what happens while a directory is only being discovered may go untold, so it is repeated.
+    const repeat = async (path: string, change: string, command: string) => {
+      let isTold = false;
+      const told = events
+        .next('file', (event) => event.path === path && event.change === change)
+        .finally(() => {
+          isTold = true;
+        });
+      while (!isTold) await caller.bash(command);
+      await told;
+    };
+    await repeat('A/file', 'add', 'rm -f file; echo hi > file; ln -sfn /etc linked');
     const request = await events.next('request', (event) => event.sessionId === env && event.tool === 'bash');
     expect(request).toMatchObject({
       conversationId: 'A',
@@ -50,11 +64,9 @@ describeModes('GET /_emulator/events', (emulator) => {
       exitCode: 0,
       timedOut: false,
     });
-    await events.next('file', (event) => event.path === 'A/file' && event.change === 'add');
-    await events.next('file', (event) => event.path === 'A/sub/deep' && event.change === 'add');
-    await caller.bash('rm file; echo more >> sub/deep');
-    await events.next('file', (event) => event.path === 'A/file' && event.change === 'unlink');
-    await events.next('file', (event) => event.path === 'A/sub/deep' && event.change === 'change');
+    await repeat('A/sub/deep', 'add', 'rm -rf sub; mkdir sub; echo deep > sub/deep');
+    await repeat('A/file', 'unlink', 'echo hi > file; rm file');
+    await repeat('A/sub/deep', 'change', 'echo more >> sub/deep');
     await expect(
       Promise.race([
         events.next('file', (event) => String(event.path).startsWith('A/linked/')),
